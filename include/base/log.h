@@ -1,0 +1,31 @@
+/* log.h — one JSON object a line on stderr.
+ *
+ * Every text is JSON-escaped, so no client can forge a line.  Lines are written whole, from any thread. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR, LOG_NONE };
+
+/* Lines below `level` are dropped.  Default: LOG_INFO.  Call before other threads start. */
+void log_set_level(enum log_level level);
+enum log_level log_level(void);
+
+/* {"time": …, "level": …, "message": …} */
+void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line with fields: begin, add, end.  A line longer than the struct is cut at a field. */
+struct log_line {
+    enum log_level level;
+    size_t length;
+    char text[2048];
+};
+void log_begin(struct log_line *line, enum log_level level, const char *message);
+void log_text(struct log_line *line, const char *name, const char *value);
+void log_integer(struct log_line *line, const char *name, int64_t value);
+void log_number(struct log_line *line, const char *name, double value);
+void log_end(struct log_line *line);
+
+#endif

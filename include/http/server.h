@@ -1,0 +1,46 @@
+/* server.h — the HTTP face of the daemon: routes, JSON, probes and /metrics.
+ *
+ * Threads: libmicrohttpd's own epoll threads parse, check and push; a connection is suspended while the
+ * engine works on its request and resumed by the worker that ends it.  main starts and stops. */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include <stdint.h>
+
+#include "base/metrics.h"
+#include "serve/registry.h"
+
+struct http_config {
+    const char *address;         /* "127.0.0.1", "::1", "0.0.0.0" … */
+    uint16_t port;               /* 0: the system picks one */
+    size_t threads;              /* epoll threads */
+    size_t connections;          /* open at once */
+    uint64_t idle_timeout_ms;    /* a kept connection without a request */
+    bool metrics_enabled;
+    char *const *hosts;          /* names a Host header may carry on loopback; NULL-terminated */
+};
+
+struct server;
+
+/* Listens and answers probes at once; model routes say 503 "loading" until server_set_registry().
+ * Borrows everything until server_stop().  Errors: ERR_IO names address, port and reason. */
+int server_start(struct server **out, const struct http_config *config, const struct limits *limits,
+                 struct metrics *metrics, struct error *err);
+
+/* The models are there: ready. */
+void server_set_registry(struct server *server, const struct registry *registry);
+
+/* The port that is listened on. */
+uint16_t server_port(const struct server *server);
+
+/* Draining: /readyz is 503, answers carry `Connection: close`; requests are still served. */
+void server_drain(struct server *server);
+/* No new connections and no new requests on old ones (503 shutting_down). */
+void server_quiesce(struct server *server);
+/* Exchanges whose request was complete and whose answer is not yet sent. */
+size_t server_open_exchanges(const struct server *server);
+
+/* Closes every connection.  No request may be with an engine any more. */
+void server_stop(struct server **server);
+
+#endif

@@ -1,0 +1,66 @@
+/* model.h — a model folder, mapped read-only and shared by every worker.
+ *
+ * Const after model_open(); safe from any thread until model_close().
+ * Shapes: D width, H heads, K key width of a head, F inner width, V vocabulary, L layers, S source
+ * tokens, T target tokens. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "base/error.h"
+#include "base/value.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+
+struct linear {
+    struct matrix w;   /* (out, in) */
+    const float *bias; /* (out) or NULL */
+};
+
+struct norm {
+    const float *weight, *bias; /* (D) */
+};
+
+struct attention_weights {
+    struct linear q, k, v;     /* (H·K, D), (H·K, D), (H·value width, D) */
+    struct linear out;         /* (D, H·value width) */
+    const float *score_weight; /* (H, K), additive attention only */
+};
+
+struct layer {
+    struct attention_weights self, cross; /* cross: decoder only */
+    struct norm self_norm, cross_norm, ffn_norm;
+    struct linear ffn_in, ffn_out; /* (F, D), (D, F) */
+};
+
+struct stack {
+    struct matrix tokens;    /* (V, D) */
+    struct matrix positions; /* (positions, D), data NULL when there is no table */
+    struct norm embedding_norm, final_norm;
+    struct layer *layers;
+    size_t layer_count;
+};
+
+struct weights;
+
+struct model {
+    char *name;
+    char *dir;
+    struct model_config config;
+    struct settings defaults; /* of generation, as in the folder */
+    struct stack encoder, decoder;
+    struct linear output; /* (V, D) */
+    enum dtype dtype;     /* of most of the weights */
+    size_t parameter_count;
+    size_t mapped_bytes; /* of the weight files */
+    size_t copied_bytes; /* vectors widened or copied because they lay unaligned */
+    struct weights *weights;
+};
+
+/* Opens the folder `dir`.  *out is the caller's until model_close(); NULL on failure.
+ * Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY; messages name the file and the field or tensor. */
+int model_open(struct model **out, const char *dir, const char *name, struct error *err);
+
+/* Unmaps and sets *model to NULL.  *model may be NULL.  No thread may still use it. */
+void model_close(struct model **model);
+
+#endif

@@ -1,0 +1,25 @@
+/* registry.h — the models that are served, by name.  Const once the daemon is ready. */
+#ifndef SERVE_REGISTRY_H
+#define SERVE_REGISTRY_H
+
+#include "serve/engine.h"
+#include "text/tokenizer.h"
+
+struct served_model {
+    char *name;
+    struct model *model;         /* owned */
+    struct tokenizer *tokenizer; /* owned; NULL: token ids only */
+    struct engine *engine;       /* owned */
+    struct options defaults;     /* the model's generation options over the table's */
+    int64_t created_unix;        /* when it was loaded */
+};
+
+struct registry {
+    struct served_model *models;
+    size_t count;
+};
+
+/* The model of that name; NULL: none.  `name` NULL: the only one loaded, NULL when there are several. */
+struct served_model *registry_find(const struct registry *registry, const char *name);
+
+#endif

@@ -1,0 +1,119 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static _Atomic enum log_level lowest = LOG_INFO;
+
+static const char *const level_names[] = { "debug", "info", "warning", "error" };
+
+void log_set_level(enum log_level level)
+{
+    lowest = level;
+}
+
+enum log_level log_level(void)
+{
+    return lowest;
+}
+
+/* `value` as the inside of a JSON string.  Bytes beyond ASCII are kept when they are valid where they
+ * come from (our own texts, checked UTF-8); control characters are escaped. */
+static size_t escape(char *out, size_t room, const char *value)
+{
+    size_t n = 0;
+    for (; *value; value++) {
+        const unsigned char c = (unsigned char)*value;
+        char piece[8];
+        if (c == '"' || c == '\\')
+            snprintf(piece, sizeof piece, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            snprintf(piece, sizeof piece, "\\u%04x", c);
+        else
+            snprintf(piece, sizeof piece, "%c", c);
+        const size_t length = strlen(piece);
+        if (n + length >= room)
+            break;
+        memcpy(out + n, piece, length);
+        n += length;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+/* Appends a whole field or nothing; two bytes stay free for "}\n". */
+static void add(struct log_line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add(struct log_line *line, const char *format, ...)
+{
+    const size_t room = sizeof line->text - 3 - line->length;
+    va_list args;
+    va_start(args, format);
+    const int count = vsnprintf(line->text + line->length, room, format, args);
+    va_end(args);
+    if (count >= 0 && (size_t)count < room)
+        line->length += (size_t)count;
+    line->text[line->length] = '\0';
+}
+
+void log_begin(struct log_line *line, enum log_level level, const char *message)
+{
+    line->level = level;
+    line->length = 0;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct tm utc;
+    gmtime_r(&now.tv_sec, &utc);
+    char stamp[32];
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
+    add(line, "{\"time\": \"%s.%03ldZ\", \"level\": \"%s\"", stamp, now.tv_nsec / 1000000,
+        level_names[level]);
+    log_text(line, "message", message);
+}
+
+void log_text(struct log_line *line, const char *name, const char *value)
+{
+    char escaped[1024];
+    escape(escaped, sizeof escaped, value);
+    add(line, ", \"%s\": \"%s\"", name, escaped);
+}
+
+void log_integer(struct log_line *line, const char *name, int64_t value)
+{
+    add(line, ", \"%s\": %lld", name, (long long)value);
+}
+
+void log_number(struct log_line *line, const char *name, double value)
+{
+    add(line, ", \"%s\": %.6g", name, value);
+}
+
+void log_end(struct log_line *line)
+{
+    if (line->level < lowest)
+        return;
+    line->text[line->length++] = '}';
+    line->text[line->length++] = '\n';
+    /* One write keeps lines whole; a log that cannot be written must not stop the daemon. */
+    if (write(STDERR_FILENO, line->text, line->length) < 0)
+        return;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+    if (level < lowest)
+        return;
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    struct log_line line;
+    log_begin(&line, level, message);
+    log_end(&line);
+}
