@@ -1,0 +1,59 @@
+/* kernels_internal.h — what the kernel files share; nothing outside src/kernels includes it. */
+#ifndef KERNELS_INTERNAL_H
+#define KERNELS_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+/* Each overwrites the entries of the table that its instruction set improves. */
+void kernels_init_portable(struct kernels *kernels);
+#if defined(__x86_64__)
+void kernels_init_avx2(struct kernels *kernels);
+void kernels_init_avx512(struct kernels *kernels);
+#endif
+
+/* gemm of "openblas": sgemm over float32 panels of the weights. */
+void gemm_openblas(const struct gemm *product);
+
+/* One stored element as a float. */
+static inline float bf16_to_float(uint16_t stored)
+{
+    const uint32_t bits = (uint32_t)stored << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE 754 binary16, subnormals, infinities and NaN included. */
+static inline float f16_to_float(uint16_t stored)
+{
+    const uint32_t sign = (uint32_t)(stored & 0x8000) << 16;
+    const uint32_t exponent = (stored >> 10) & 0x1f;
+    const uint32_t mantissa = stored & 0x3ff;
+    uint32_t bits;
+    float value;
+    if (exponent == 0) { /* mantissa · 2⁻²⁴, exact in a float */
+        value = (float)mantissa * 0x1p-24f;
+        memcpy(&bits, &value, sizeof bits);
+        bits |= sign;
+    } else if (exponent == 0x1f) {
+        bits = sign | 0x7f800000u | (mantissa << 13);
+    } else {
+        bits = sign | ((exponent + 112) << 23) | (mantissa << 13);
+    }
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float stored_to_float(const void *data, enum dtype dtype, size_t index)
+{
+    if (dtype == DTYPE_F32)
+        return ((const float *)data)[index];
+    const uint16_t stored = ((const uint16_t *)data)[index];
+    return dtype == DTYPE_F16 ? f16_to_float(stored) : bf16_to_float(stored);
+}
+
+#endif
