@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void fill(struct error *err, enum error_code code, const char *param, const char *format,
-                 va_list args)
+__attribute__((format(printf, 4, 0))) static void
+fill(struct error *err, enum error_code code, const char *param, const char *format, va_list args)
 {
     if (err->code != ERR_NONE)
         return;

@@ -1,0 +1,87 @@
+/* forward.h — the one forward pass of all families, over packed rows.
+ *
+ * Packed: the real tokens of many rows lie one after another, (M, D), M = the sum of the rows' lengths;
+ * there is no padding.  Attention runs row by row, every other product once over all M tokens.
+ *
+ * Every function is bounded, allocates nothing (scratch comes from the caller's arena and is given back)
+ * and may run in many threads at once on arenas and caches of their own.
+ *
+ * What a row gets depends on the row alone, to the bit: products over the batch have an order of
+ * summation that ignores the batch (kernels.h), and attention sees one row. */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include "base/arena.h"
+#include "model/model.h"
+
+struct pass {
+    const struct model *model;
+    const struct kernels *kernels;
+    struct arena *arena; /* scratch; needs pass_scratch_bytes() */
+};
+
+/* One row of an encoder pass. */
+struct source_row {
+    const int32_t *tokens; /* (count), real ones */
+    const int32_t *places; /* (count), of each in the row as sent: its position */
+    size_t count;
+    size_t sent_count;
+    float *attentions; /* (L, H, sent_count, sent_count), zeroed, or NULL */
+};
+
+/* x (M, D) = token + position embeddings of the rows, norm included. */
+void encoder_embed(const struct pass *pass, const struct source_row *rows, size_t row_count,
+                   float *x);
+
+/* x (M, D) goes through encoder layer `index`. */
+void encoder_layer(const struct pass *pass, size_t index, const struct source_row *rows,
+                   size_t row_count, float *x);
+
+/* The last norm, if the model has one. */
+void encoder_finish(const struct pass *pass, float *x, size_t M);
+
+/* The keys and values of one row, in memory of the caller: cross ones once, self ones by slot. */
+struct key_values {
+    float *base;
+    size_t source_count; /* S */
+    size_t slot_count;
+};
+
+/* Floats that `base` needs. */
+size_t key_values_floats(const struct model_config *config, size_t source_count,
+                         size_t slot_count);
+
+/* Cross keys and values of decoder layer `index` for all rows: x (M, D) is the encoder's output. */
+void decoder_cross(const struct pass *pass, size_t index, const float *x, size_t M,
+                   const struct key_values *const *rows, size_t row_count);
+
+/* Some new tokens of one hypothesis in a decoder pass. */
+struct segment {
+    const struct key_values *key_values;
+    const int32_t *tokens; /* (count), the new ones */
+    size_t count;
+    size_t start;        /* position of the first */
+    const int32_t *path; /* (start + count): the slot of every position so far */
+
+    /* Attention weights, written where they are wanted: of the token at position p, row p of
+     * self_weights (L, H, places, places) and cross_weights (L, H, places, sent_count). */
+    float *self_weights, *cross_weights; /* zeroed, or NULL */
+    size_t places;
+    const int32_t *source_places; /* (S), with cross_weights */
+    size_t sent_count;
+};
+
+/* x (M, D) = the decoder's output for the segments' new tokens, last norm included; their keys and
+ * values are added to the caches. */
+void decoder_forward(const struct pass *pass, const struct segment *segments, size_t segment_count,
+                     float *x);
+
+/* logits (M, V) of decoder outputs x (M, D), raw. */
+void decoder_logits(const struct pass *pass, const float *x, size_t M, float *logits);
+
+/* Scratch of any call above for at most M tokens, rows of at most `source_max` source tokens and
+ * hypotheses of at most `target_max` positions. */
+size_t pass_scratch_bytes(const struct model_config *config, size_t M, size_t source_max,
+                          size_t target_max);
+
+#endif

@@ -1,0 +1,69 @@
+#include "model/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "family.h"
+#include "model/json.h"
+
+enum { CONFIG_BYTES_MAX = 1 << 20 };
+
+/* Every field of `json` as a setting. */
+static int to_settings(const json_t *json, struct settings *settings, struct error *err)
+{
+    const char *name;
+    json_t *value;
+    settings->items = mem_alloc(json_object_size(json), sizeof *settings->items);
+    if (!settings->items)
+        return error_set(err, ERR_NO_MEMORY, "generation defaults");
+    json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
+        struct setting *setting = &settings->items[settings->count++];
+        setting->name = mem_text(name);
+        if (!setting->name)
+            return error_set(err, ERR_NO_MEMORY, "generation defaults");
+        if (json_to_value(value, &setting->value, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* generation_config.json hides the generation fields of config.json, also those it does not have. */
+static int read_defaults(struct settings *defaults, const json_t *config, const char *dir,
+                         struct error *err)
+{
+    json_t *generation = json_read_file(dir, "generation_config.json", CONFIG_BYTES_MAX, err);
+    if (!generation && err->code != ERR_NONE)
+        return -1;
+    const int rc = to_settings(generation ? generation : config, defaults, err);
+    json_decref(generation);
+    return rc;
+}
+
+int config_read(struct model_config *config, struct settings *defaults, const char *dir,
+                struct error *err)
+{
+    char file[512];
+    const struct family *family = NULL;
+    *defaults = (struct settings){ 0 };
+    snprintf(file, sizeof file, "%s/config.json", dir);
+    json_t *json = json_read_file(dir, "config.json", CONFIG_BYTES_MAX, err);
+    if (!json) {
+        error_set(err, ERR_IO, "%s: no such file", file);
+        return -1;
+    }
+    const char *model_type = json_string_value(json_object_get(json, "model_type"));
+    if (!model_type)
+        error_set(err, ERR_BAD_MODEL, "%s: \"model_type\" is missing", file);
+    else if (!(family = family_find(model_type)))
+        error_set(err, ERR_BAD_MODEL, "%s: \"model_type\" is \"%.40s\"; served families are: %s",
+                  file, model_type, family_list());
+    if (!family || family->read(config, json, file, err) < 0 ||
+        read_defaults(defaults, json, dir, err) < 0) {
+        settings_free(defaults);
+        json_decref(json);
+        return -1;
+    }
+    json_decref(json);
+    return 0;
+}

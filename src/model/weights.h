@@ -1,0 +1,39 @@
+/* weights.h — the tensors of a model folder, and the copies that could not be used as they lie.
+ * Private to src/model.  One thread until the model is complete, const afterwards. */
+#ifndef MODEL_WEIGHTS_H
+#define MODEL_WEIGHTS_H
+
+#include "safetensors.h"
+
+struct weights {
+    char *file; /* path, for messages */
+    struct safetensors tensors;
+    void **copies;
+    size_t copy_count, copy_capacity;
+    size_t copied_bytes;
+};
+
+/* Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY. */
+int weights_open(struct weights **out, const char *dir, struct error *err);
+void weights_close(struct weights **weights);
+
+/* The tensor as a rows × columns matrix, borrowed from the mapping (or a copy where it lies
+ * unaligned).  Errors: ERR_BAD_MODEL names a tensor that is missing or has another shape. */
+int weights_matrix(struct weights *weights, const char *name, size_t rows, size_t columns,
+                   struct matrix *matrix, struct error *err);
+
+/* The tensor as `count` floats, whatever its shape: from the mapping when it is float32, else widened
+ * once.  Vectors are small; matrices stay narrow. */
+int weights_vector(struct weights *weights, const char *name, size_t count,
+                   const struct kernels *kernels, const float **vector, struct error *err);
+
+/* `count` floats that live as long as the weights, for tables that are computed.  NULL: no memory. */
+float *weights_scratch(struct weights *weights, size_t count);
+
+/* The dtype that most of the bytes have, and how many elements there are. */
+enum dtype weights_dtype(const struct weights *weights, size_t *parameter_count);
+
+/* One warning that names tensors which nothing used. */
+void weights_warn_unused(const struct weights *weights);
+
+#endif
