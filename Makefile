@@ -1,24 +1,21 @@
 # seqd
 #
-#   make            build/release/seqd
-#   make run        installs what is missing, builds, serves the bundled model, prints a curl line
-#   make test       installs what tests need, builds, runs every test
-#
-# Variables: SAN=address,undefined or SAN=thread (a build beside the release), CC, CFLAGS, V=1,
-# DESTDIR and PREFIX for install, LISTEN for run.
+# Variables: SAN=address,undefined or SAN=thread (a build beside the release), CC, CFLAGS, LDFLAGS,
+# V=1, JOBS, DESTDIR and PREFIX for install, LISTEN for run.
 
+JOBS      ?= $(shell nproc 2>/dev/null || echo 1)
+MAKEFLAGS += -j$(JOBS)
 comma   := ,
 VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)
 B       := build/$(VARIANT)
 PREFIX  ?= /usr/local
 LISTEN  ?= 127.0.0.1:8080
 Q       := $(if $(V),,@)
-
 VERSION := $(shell cat VERSION)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
-        -Wvla -Wformat=2 -Wundef
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+        -Wcast-qual -Wvla -Wformat=2 -Wundef
 OURS := -std=c17 -D_GNU_SOURCE -Iinclude -MMD -MP -pthread -fno-omit-frame-pointer -fno-math-errno \
         -ffp-contract=off $(WARN)
 OURS += $(if $(SAN),-O1 -g -fsanitize=$(SAN) -fno-sanitize-recover=all,-O3 -g)
@@ -27,13 +24,63 @@ LINK := -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 LIB_SRC := $(filter-out src/app/main.c,$(wildcard src/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
-UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+UNIT    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+KIT     := $(B)/tests/kit/kit_runner
+KIT_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/kit/*.c))
+TESTS   := test test-unit test-kit test-http
+# What must be installed before anything is compiled: nothing, unless a goal says so.
+NEEDED  := $(if $(filter $(TESTS),$(MAKECMDGOALS)),test-deps) \
+           $(if $(filter run,$(MAKECMDGOALS)),deps)
 
-.PHONY: all run test unit clean install help deps test-deps FORCE
+.PHONY: all run lint test-docker clean install uninstall help deps test-deps FORCE $(TESTS)
 .SECONDARY:
-all: $(B)/seqd
+
+all: $(B)/seqd ## build build/release/seqd (the default)
+
+run: $(B)/seqd ## install what is missing, build, serve the bundled model, print a curl line to try
+	@tools/serve.sh $(B)/seqd models/g2p $(LISTEN)
+
+test: $(B)/seqd $(UNIT) $(KIT) ## install what tests need, build, run every test (also with SAN=)
+	@tests/run.sh $(B)
+
+test-unit: $(UNIT) ## only tests/unit
+	@tests/run.sh $(B) unit
+
+test-kit: $(B)/seqd $(KIT) ## only tests/kit: models with known answers
+	@tests/run.sh $(B) kit
+
+test-http: $(B)/seqd ## only tests/http
+	@tests/run.sh $(B) http
+
+lint: ## only tests/lint
+	@tests/run.sh $(B) lint
+
+test-docker: ## build the image and run it (needs root; not part of `test`)
+	@tests/docker/check.sh
+
+deps: ## install the packages that building and running need (Debian, Ubuntu)
+	@tools/deps.sh run
+test-deps: ## install also what the tests need
+	@tools/deps.sh test
+
+install: $(B)/seqd ## put seqd under DESTDIR and PREFIX
+	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/seqd
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/seqd
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## show this
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -n '3,4s/^# //p' Makefile
 
 $(B)/seqd: $(B)/src/app/main.o $(B)/libseqd.a
+$(UNIT): $(B)/%: $(B)/%.o $(B)/libseqd.a
+$(KIT): $(KIT_OBJ)
+$(UNIT): LIBS += -lcmocka
+$(KIT): LIBS := -lcurl -ljansson -lm
+$(B)/seqd $(UNIT) $(KIT):
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LINK) $^ $(LIBS) -o $@
 
@@ -46,25 +93,18 @@ $(B)/src/kernels/%_avx2.o:   ISA := -mavx2 -mfma -mf16c
 $(B)/src/kernels/%_avx512.o: ISA := -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c
 
 $(B)/src/app/version.o: DEFS := -DSEQD_VERSION='"$(VERSION)"' -DSEQD_COMMIT='"$(COMMIT)"'
+$(B)/src/app/version.o: $(B)/version
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(OURS) $(ISA) $(DEFS) $(CFLAGS) -c $< -o $@
 
-$(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/libseqd.a
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(LINK) $^ $(LIBS) -lcmocka -o $@
-
-# Rebuild everything when the command line changes, nothing when it does not.
-$(B)/flags: FORCE
+# Written only when they change, so that what depends on them is built anew then and not else.
+$(B)/flags:   NOW = $(CC) $(OURS) $(CFLAGS) $(LINK)
+$(B)/version: NOW = $(VERSION) $(COMMIT)
+$(B)/flags $(B)/version: FORCE | $(NEEDED)
 	@mkdir -p $(B)
-	@echo '$(CC) $(OURS) $(CFLAGS) $(LINK)' | cmp -s - $@ || echo '$(CC) $(OURS) $(CFLAGS) $(LINK)' > $@
-
-unit: $(UNIT)
-	$(Q)for t in $(UNIT); do $$t || exit 1; done
-
-clean:
-	rm -rf build
+	@echo '$(NOW)' | cmp -s - $@ || echo '$(NOW)' >$@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -40,7 +40,7 @@ void gauge_add(struct gauge *gauge, double amount);
 double gauge_value(const struct gauge *gauge);
 void histogram_observe(struct histogram *histogram, double value);
 
-/* Appends name="value" to `out`, escaped. */
+/* Appends name="value" to `out`, escaped, with a comma before it unless it is the first there. */
 void metrics_label(struct buffer *out, const char *name, const char *value);
 
 /* The whole registry, families in the order of their making, each with one HELP and one TYPE. */

@@ -1,7 +1,8 @@
 /* options.h — the decoding options of one row, with the reference's names, ranges and defaults.
  *
- * One table (src/search/options.c) knows each option: name, kind, range, default.  Values come as plain
- * `struct value`s: the model's defaults first, then the request's.  Const once a row is queued. */
+ * One table (src/search/options.c) knows each option: name, kind, range, default.  Values come as
+ * plain `struct value`s: the model's defaults first, then the request's.  Const once a row is
+ * queued. */
 #ifndef SEARCH_OPTIONS_H
 #define SEARCH_OPTIONS_H
 
@@ -17,37 +18,39 @@ enum early_stopping { EARLY_STOPPING_FALSE, EARLY_STOPPING_TRUE, EARLY_STOPPING_
 enum { EOS_MAX = 16 };
 
 struct options {
-    /* lengths; SIZE_MAX: not set */
+    /* lengths; SIZE_MAX: not set, but for min_length */
     size_t max_new_tokens, max_length;
-    size_t min_new_tokens, min_length; /* 0: not set */
+    bool max_new_tokens_given, max_length_given; /* by the request, not by the model */
+    size_t min_new_tokens, min_length;           /* min_length 0: not set */
 
     /* beams */
     size_t num_beams;
     size_t num_return_sequences;
-    float length_penalty;
+    double length_penalty;
     enum early_stopping early_stopping;
 
     /* sampling */
     bool do_sample;
     bool seed_given;
     uint64_t seed;
-    float temperature; /* 1: off */
-    size_t top_k;      /* 0: off */
-    float top_p;       /* 1: off */
-    float min_p;       /* 0: off */
+    double temperature; /* 1: off */
+    size_t top_k;       /* 0: off */
+    double top_p;       /* 1: off */
+    double min_p;       /* 0: off */
 
     /* rules */
-    float repetition_penalty; /* 1: off */
+    double repetition_penalty; /* 1: off */
     size_t no_repeat_ngram_size;
     int32_t forced_bos_id, forced_eos_id; /* −1: off */
-    int32_t start_id;                     /* decoder start; −1: none known */
+    int32_t start_id;                     /* decoder start, else bos; −1: none known */
+    int32_t bos_id;                       /* −1: none */
     int32_t eos_ids[EOS_MAX];
     size_t eos_count;
     int32_t pad_id; /* −1: none */
 
     /* what the answer carries */
-    bool logprobs;          /* token_logprobs wanted */
-    size_t top_logprobs;    /* the N best at each place; 0: none */
+    bool logprobs;       /* token_logprobs wanted */
+    size_t top_logprobs; /* the N best at each place; 0: none */
     bool skip_special_tokens;
     bool output_attentions;
 };
@@ -55,15 +58,16 @@ struct options {
 /* The table's defaults. */
 void options_init(struct options *options);
 
-/* Sets one option by its name.  VALUE_NULL switches it off, that is, back to the table's default.
- * `param` is put before the name in an error ("parameters.").
- * Errors: ERR_UNKNOWN_FIELD, ERR_UNSUPPORTED (a reference's option not built yet), ERR_WRONG_TYPE,
- * ERR_OUT_OF_RANGE. */
+/* Sets one option of a request by its name.  VALUE_NULL is the reference's None: the option is off,
+ * also where the model or the table has a default (top_k: no limit; eos_token_id: none). `param` is
+ * put before the name in an error ("parameters."). Errors: ERR_UNKNOWN_FIELD, ERR_UNSUPPORTED (a
+ * reference's option not built yet), ERR_WRONG_TYPE, ERR_OUT_OF_RANGE. */
 int options_set(struct options *options, const char *name, const struct value *value,
                 const char *param, struct error *err);
 
-/* The model's defaults: fields that are no options are passed over; an option that is not built and is
- * not at its neutral value is ERR_UNSUPPORTED, so that no folder's wish is ignored silently. */
+/* The model's defaults: fields that are no options are passed over, nulls leave the table's
+ * default; an option that is not built and is not at its neutral value is ERR_UNSUPPORTED, so that
+ * no folder's wish is ignored silently. */
 int options_set_defaults(struct options *options, const struct settings *defaults,
                          struct error *err);
 
@@ -78,18 +82,21 @@ struct option_limits {
     size_t top_logprobs_max;       /* limits.top_logprobs */
 };
 
-/* Checks the options together and against the limits, and resolves the length: afterwards
- * options->max_length is the total length (start and prefix of `prefix_count` ids included) and
- * max_new_tokens = max_length − prefix_count.  A default is capped by the positions; an explicit length
- * beyond them is ERR_OUT_OF_RANGE; a configured limit is ERR_OVER_LIMIT. */
+/* Checks the options together and against the limits, and resolves what is left open: afterwards
+ * options->max_length is the total length (start and prefix of `prefix_count` ids included),
+ * max_new_tokens = max_length − prefix_count, min_length holds min_new_tokens too, and a row that
+ * samples without a seed has got a random one.  A default length, the model's or the table's, is
+ * capped by the positions and the limit; a request's beyond the positions is ERR_OUT_OF_RANGE,
+ * beyond a configured limit ERR_OVER_LIMIT.  An id outside the vocabulary is
+ * ERR_TOKEN_OUT_OF_RANGE. */
 int options_resolve(struct options *options, const struct option_limits *limits,
                     size_t prefix_count, const char *param, struct error *err);
 
 /* How many hypotheses of the row can be alive at once: beams, or sequences when sampling. */
 size_t options_width(const struct options *options);
 
-/* The option's name and its resolved value for GET /v1/models: calls `each` for every option whose value
- * differs from the table's default. */
+/* The option's name and its resolved value for GET /v1/models: calls `each` for every option whose
+ * value differs from the table's default. */
 void options_describe(const struct options *options,
                       void (*each)(void *context, const char *name, const struct value *value),
                       void *context);

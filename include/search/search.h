@@ -1,27 +1,24 @@
 /* search.h — how the tokens of one row are chosen: greedy, beams or samples, over plain logits.
  *
- * The engine asks for the live hypotheses, runs the decoder over the last token of each, and hands the
- * logits back; the search applies the rules, chooses, and says which hypotheses live on.
+ * The engine asks for the live hypotheses, runs the decoder over the last token of each, and hands
+ * the logits back; the search applies the rules, chooses, and says which hypotheses live on.
  *
- * Nodes.  Hypotheses form a tree.  The token at position p that hypothesis i got is node p·width + i, so
- * node ids are also slots of the row's key/value cache: a hypothesis is a path of nodes, a beam that
- * moves copies indices, never keys or values.  Positions count from the decoder start (0).
+ * Nodes.  Hypotheses form a tree.  The token at position p that hypothesis i got is node p·width +
+ * i, so node ids are also slots of the row's key/value cache: a hypothesis is a path of nodes, a
+ * beam that moves copies indices, never keys or values.  Positions count from the decoder start
+ * (0).
  *
  * One thread at a time. */
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
+#include "search/logits.h"
 #include "search/options.h"
 
 struct search;
 
 enum finish_reason { FINISH_EOS, FINISH_LENGTH, FINISH_STOP, FINISH_TIMEOUT };
 const char *finish_reason_name(enum finish_reason reason);
-
-struct token_logprob {
-    int32_t id;
-    float logprob;
-};
 
 /* One answer.  Arrays are the search's, valid until search_destroy(). */
 struct sequence {
@@ -30,14 +27,14 @@ struct sequence {
     const float *token_logprobs; /* (count); NULL unless options.logprobs */
     /* (count, options.top_logprobs), best first, unused places have id −1; NULL unless asked */
     const struct token_logprob *top_logprobs;
-    float score; /* the reference's sequences_scores; NaN unless beams */
-    float logprob;
+    float score;   /* the reference's sequences_scores; NaN unless beams */
+    float logprob; /* sum of the token_logprobs */
     enum finish_reason finish_reason;
 };
 
 /* Starts the search of a row.
- *   options   resolved; borrowed until search_destroy()
- *   prefix    decoder start and prefix, `prefix_count` ≥ 1 ids, copied
+ *   options   resolved for this prefix_count; borrowed until search_destroy()
+ *   prefix    decoder start and prefix, `prefix_count` ≥ 1 ids below the vocabulary, copied
  *   errors    ERR_NO_MEMORY */
 int search_create(struct search **out, const struct options *options, size_t vocabulary,
                   const int32_t *prefix, size_t prefix_count, struct error *err);
@@ -51,17 +48,20 @@ size_t search_length(const struct search *search);
 const int32_t *search_tokens(const struct search *search, size_t index);
 const int32_t *search_path(const struct search *search, size_t index);
 
-/* One step.  `logits` is (live, vocabulary), raw, overwritten.  Row i belongs to hypothesis i.
- * At the first step one hypothesis lives, also for beams and samples.
- * Errors: ERR_NONFINITE (NaN or +Inf in the logits), ERR_INTERNAL. */
+/* One step; allocates nothing.  `logits` is (live, vocabulary), raw, overwritten.  Row i belongs to
+ * hypothesis i.  At the first step one hypothesis lives, also for beams and samples.
+ * Errors: ERR_NONFINITE (NaN or +Inf in the logits, or −Inf alone), ERR_OUT_OF_RANGE (the options
+ * leave no token to choose).  After an error only search_destroy() may follow. */
 int search_step(struct search *search, float *logits, struct error *err);
 
 bool search_done(const struct search *search);
 
-/* Ends the search now: what lives becomes an answer with FINISH_TIMEOUT. */
+/* Ends the search now: what lives becomes an answer with FINISH_TIMEOUT.  Beams: the best of the
+ * finished and the living, scored alike.  Does nothing when the search is done. */
 void search_stop(struct search *search);
 
-/* After search_done(): options.num_return_sequences answers, best first. */
+/* After search_done(): options.num_return_sequences answers; beams: best first, samples: by number.
+ */
 size_t search_sequence_count(const struct search *search);
 struct sequence search_sequence(const struct search *search, size_t index);
 

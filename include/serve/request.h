@@ -83,8 +83,9 @@ struct row {
 
     /* the engine's, from here on */
     struct row *next;      /* in a list of whoever owns the row */
-    size_t width;          /* hypotheses it may have at once; 0: encode only */
-    size_t key_values;     /* floats of KV cache it reserves */
+    size_t width;      /* hypotheses it may have at once; 0: encode only */
+    size_t slots;      /* of self keys and values */
+    size_t key_values; /* floats of KV cache it reserves */
     uint64_t taken_ns, encoded_ns, first_token_ns, ended_ns;
 };
 
@@ -120,7 +121,7 @@ struct request {
     _Atomic enum request_state state;
     _Atomic enum error_code cancelled; /* ERR_NONE, ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN */
     atomic_size_t rows_left;           /* that have not ended */
-    atomic_flag failing;               /* held by the one who writes `error` */
+    atomic_bool failed;                /* set by the one who then writes `error` */
     struct error error;
     struct row *waiting;           /* rows not yet taken; queue->lock */
     size_t waiting_count;          /* queue->lock */

@@ -25,7 +25,10 @@ void mem_fail_after(long count)
 
 void *mem_alloc(size_t count, size_t size)
 {
-    return may_allocate() ? calloc(count ? count : 1, size ? size : 1) : NULL;
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || !may_allocate())
+        return NULL;
+    return calloc(bytes ? bytes : 1, 1);
 }
 
 void *mem_resize(void *block, size_t count, size_t size)

@@ -1,0 +1,19 @@
+/* commands.h — what `seqd` does besides serving.  Texts go to stdout. */
+#ifndef APP_COMMANDS_H
+#define APP_COMMANDS_H
+
+#include "app/configuration.h"
+
+/* Opens every model as the daemon would and says what it found.  Errors: those of serving_open().
+ */
+int command_check(const struct configuration *config, struct error *err);
+
+/* Asks GET /readyz of the daemon that this configuration starts, for at most 3 s.
+ * Errors: ERR_IO (nobody answers, or the answer is not 200), ERR_CONFIG (port 0). */
+int command_health(const struct configuration *config, struct error *err);
+
+void command_help(void);
+void command_help_config(void);
+void command_version(void);
+
+#endif

@@ -1,0 +1,27 @@
+/* listen.h — "HOST:PORT": 127.0.0.1:8080, [::1]:8080, localhost:8080, 0.0.0.0:0. */
+#ifndef APP_LISTEN_H
+#define APP_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+struct listen_address {
+    char host[64]; /* a number: "127.0.0.1", "::1"; "localhost" is 127.0.0.1 */
+    uint16_t port; /* 0: the system picks one */
+    bool loopback; /* nobody beyond this machine can connect */
+};
+
+/* Errors: ERR_CONFIG. */
+int listen_parse(struct listen_address *out, const char *text, struct error *err);
+
+/* "[::1]:8080" again, with another port. */
+void listen_print(const struct listen_address *address, uint16_t port, char text[static 80]);
+
+/* The socket address to ask a daemon that listens there: the wildcards become loopback.  Returns
+ * its length. */
+socklen_t listen_peer(const struct listen_address *address, struct sockaddr_storage *peer);
+
+#endif

@@ -1,0 +1,41 @@
+#include <stdio.h>
+
+#include "app/commands.h"
+#include "app/serving.h"
+#include "base/cpu.h"
+
+static void print_model(const struct served_model *served)
+{
+    const struct model *m = served->model;
+    const struct model_config *c = &m->config;
+    printf("model %s: %s\n"
+           "  %s, %s, %zu parameters, %zu bytes mapped, %zu copied\n"
+           "  width %zu, %zu + %zu layers, %zu heads, vocabularies %zu and %zu\n"
+           "  takes %s\n",
+           served->name, m->dir, c->family, dtype_name(m->dtype), m->parameter_count,
+           m->mapped_bytes, m->copied_bytes, c->width, c->encoder_layers, c->decoder_layers,
+           c->heads, c->source_vocabulary, c->target_vocabulary,
+           served->tokenizer ? "texts and token ids" : "token ids (no tokenizer in the folder)");
+}
+
+int command_check(const struct configuration *config, struct error *err)
+{
+    struct metrics *metrics = metrics_create();
+    if (!metrics)
+        return error_set(err, ERR_NO_MEMORY, "no memory for metrics");
+    const double cores = cpu_budget_cores();
+    const size_t workers = serving_worker_count(config, cores);
+    struct serving serving;
+    const int result = serving_open(&serving, config, workers, metrics, err);
+    if (result == 0) {
+        printf("configuration: valid, listens on %s\n"
+               "cpu: %.2f cores, %zu workers, kernels %s, gemm %s\n",
+               config->server.listen, cores, workers, serving.kernels.isa,
+               serving.kernels.gemm_name);
+        for (size_t i = 0; i < serving.registry.count; i++)
+            print_model(&serving.registry.models[i]);
+    }
+    serving_close(&serving);
+    metrics_destroy(metrics);
+    return result;
+}

@@ -1,0 +1,104 @@
+#include <stdio.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/daemon.h"
+#include "app/signals.h"
+#include "app/version.h"
+#include "base/clock.h"
+
+enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
+
+static int exit_code(const struct error *err)
+{
+    return err->code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static int report(const struct error *err)
+{
+    log_write(LOG_ERROR, "%s", err->message);
+    return exit_code(err);
+}
+
+static int serve(const struct configuration *config, uint64_t started_ns, struct error *err)
+{
+    signals_block();
+    struct log_line line;
+    log_begin(&line, LOG_INFO, "starting");
+    log_text(&line, "version", version_number());
+    log_text(&line, "commit", version_commit());
+    log_end(&line);
+    configuration_log(config);
+    if (configuration_check_serving(config, err) < 0)
+        return report(err);
+    switch (daemon_run(config, started_ns, err)) {
+    case DAEMON_STOPPED:
+        return EXIT_OK;
+    case DAEMON_FAILED:
+        return report(err);
+    case DAEMON_ABANDONED:
+        break;
+    }
+    _exit(EXIT_FAILED); /* other threads still run: nothing may be torn down under them */
+}
+
+/* What the log would say at info, the report says. */
+static int check(const struct configuration *config, struct error *err)
+{
+    if (log_level() == LOG_INFO)
+        log_set_level(LOG_WARNING);
+    if (configuration_check_serving(config, err) < 0 || command_check(config, err) < 0)
+        return report(err);
+    return EXIT_OK;
+}
+
+/* Container engines know 0 and 1 from a health check, and reserve 2. */
+static int health(const struct configuration *config, struct error *err)
+{
+    if (command_health(config, err) == 0)
+        return EXIT_OK;
+    report(err);
+    return EXIT_FAILED;
+}
+
+static int run(enum command command, const struct configuration *config, uint64_t started_ns,
+               struct error *err)
+{
+    switch (command) {
+    case COMMAND_SERVE:
+        return serve(config, started_ns, err);
+    case COMMAND_CHECK:
+        return check(config, err);
+    case COMMAND_HEALTH:
+        return health(config, err);
+    case COMMAND_HELP:
+        command_help();
+        break;
+    case COMMAND_HELP_CONFIG:
+        command_help_config();
+        break;
+    case COMMAND_VERSION:
+        command_version();
+        break;
+    }
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+int main(int argc, char *argv[])
+{
+    const uint64_t started_ns = clock_ns();
+    struct configuration config;
+    struct error err = { 0 };
+    enum command command;
+    int code;
+    if (configuration_read(&config, &command, argc, argv, environ, &err) < 0) {
+        code = report(&err);
+        if (command == COMMAND_HEALTH)
+            code = EXIT_FAILED;
+    } else {
+        log_set_level(configuration_log_level(&config));
+        code = run(command, &config, started_ns, &err);
+    }
+    configuration_free(&config);
+    return code;
+}

@@ -1,0 +1,133 @@
+#include "app/serving.h"
+
+#include <string.h>
+
+#include "app/version.h"
+#include "base/clock.h"
+#include "base/mem.h"
+
+size_t serving_worker_count(const struct configuration *config, double budget_cores)
+{
+    if (config->engine.workers)
+        return config->engine.workers;
+    const size_t rounded = (size_t)(budget_cores + 0.5);
+    return rounded ? rounded : 1;
+}
+
+static void describe_build(struct metrics *metrics, const struct kernels *kernels, const char *blas)
+{
+    struct buffer labels;
+    buffer_init(&labels, 1024);
+    metrics_label(&labels, "version", version_number());
+    metrics_label(&labels, "commit", version_commit());
+    metrics_label(&labels, "blas", blas);
+    metrics_label(&labels, "kernels", kernels->isa);
+    if (labels.state == BUFFER_OK)
+        gauge_set(metrics_gauge(metrics, "seqd_build_info",
+                                "Always 1; which build runs, and on which kernels.", labels.data),
+                  1);
+    buffer_free(&labels);
+}
+
+static int open_kernels(struct serving *serving, const struct configuration *config,
+                        struct metrics *metrics, struct error *err)
+{
+    const char *blas = blas_start();
+    if (kernels_init(&serving->kernels, config->isa, config->gemm, err) < 0 ||
+        kernels_check(&serving->kernels, err) < 0)
+        return -1;
+    struct log_line line;
+    log_begin(&line, LOG_INFO, "kernels");
+    log_text(&line, "isa", serving->kernels.isa);
+    log_text(&line, "gemm", serving->kernels.gemm_name);
+    log_text(&line, "blas", blas);
+    log_end(&line);
+    describe_build(metrics, &serving->kernels, blas);
+    return 0;
+}
+
+static void log_model(const struct served_model *served)
+{
+    const struct model *m = served->model;
+    struct log_line line;
+    log_begin(&line, LOG_INFO, "model loaded");
+    log_text(&line, "model", served->name);
+    log_text(&line, "folder", m->dir);
+    log_text(&line, "family", m->config.family);
+    log_text(&line, "dtype", dtype_name(m->dtype));
+    log_integer(&line, "parameters", (int64_t)m->parameter_count);
+    log_integer(&line, "mapped_bytes", (int64_t)m->mapped_bytes);
+    log_integer(&line, "copied_bytes", (int64_t)m->copied_bytes);
+    log_text(&line, "input", served->tokenizer ? "texts and token ids" : "token ids");
+    log_end(&line);
+}
+
+static int open_model(struct serving *serving, struct served_model *served,
+                      const struct model_entry *entry, const struct configuration *config,
+                      struct metrics *metrics, struct error *err)
+{
+    served->name = mem_text(entry->name);
+    if (!served->name)
+        return error_set(err, ERR_NO_MEMORY, "no memory for model %s", entry->name);
+    if (model_open(&served->model, entry->path, entry->name, &serving->kernels, err) < 0)
+        return -1;
+    if (tokenizer_open(&served->tokenizer, entry->path, &served->model->config, err) < 0)
+        return -1;
+    options_init(&served->defaults);
+    if (options_set_defaults(&served->defaults, &served->model->defaults, err) < 0)
+        return -1;
+    struct engine_config engine = config->engine;
+    engine.workers = serving->worker_count;
+    if (engine_open(&served->engine, served->model, &serving->kernels, &engine, &config->limits,
+                    metrics, serving->wakeup, serving->watcher, err) < 0)
+        return -1;
+    served->created_unix = (int64_t)clock_unix_seconds();
+    log_model(served);
+    return 0;
+}
+
+int serving_open(struct serving *serving, const struct configuration *config, size_t worker_count,
+                 struct metrics *metrics, struct error *err)
+{
+    *serving = (struct serving){ .worker_count = worker_count };
+    if (open_kernels(serving, config, metrics, err) < 0)
+        return -1;
+    serving->wakeup = wakeup_create();
+    serving->registry.models = mem_alloc(config->model_count, sizeof *serving->registry.models);
+    serving->engines = mem_alloc(config->model_count, sizeof(struct engine *));
+    if (!serving->wakeup || !serving->registry.models || !serving->engines)
+        return error_set(err, ERR_NO_MEMORY, "no memory for the models");
+    if (watcher_start(&serving->watcher, err) < 0)
+        return -1;
+    for (size_t i = 0; i < config->model_count; i++) {
+        struct served_model *served = &serving->registry.models[serving->registry.count++];
+        if (open_model(serving, served, &config->models[i], config, metrics, err) < 0)
+            return -1;
+        serving->engines[i] = served->engine;
+    }
+    return 0;
+}
+
+void serving_close(struct serving *serving)
+{
+    for (size_t i = 0; i < serving->registry.count; i++) {
+        struct served_model *served = &serving->registry.models[i];
+        engine_close(&served->engine);
+        tokenizer_close(&served->tokenizer);
+        model_close(&served->model);
+        mem_free(served->name);
+    }
+    mem_free(serving->registry.models);
+    mem_free(serving->engines);
+    watcher_stop(&serving->watcher);
+    wakeup_destroy(&serving->wakeup);
+    *serving = (struct serving){ 0 };
+}
+
+size_t serving_request_count(const struct serving *serving)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < serving->registry.count; i++)
+        count += engine_request_count(serving->registry.models[i].engine);
+    return count;
+}

@@ -1,0 +1,66 @@
+#include "app/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static pthread_t main_thread;
+
+/* Runs only in a thread that we did not start (a library may start its own before main) and that
+ * does not block the signal: main, which does, gets it instead. */
+static void pass_to_main(int signal)
+{
+    pthread_kill(main_thread, signal);
+}
+
+static void fill(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+void signals_block(void)
+{
+    static const int handled[] = { SIGTERM, SIGINT, SIGHUP };
+    main_thread = pthread_self();
+    sigset_t set;
+    fill(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    struct sigaction pass = { .sa_handler = pass_to_main, .sa_flags = SA_RESTART };
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
+        sigaction(handled[i], &pass, NULL);
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* The next signal of the three; 0 when `deadline_ns` is over or, rarely, for no reason. */
+static int wait_until(uint64_t deadline_ns)
+{
+    const uint64_t now = clock_ns();
+    const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+    const struct timespec limit = { .tv_sec = (time_t)(left / NS_PER_S),
+                                    .tv_nsec = (long)(left % NS_PER_S) };
+    sigset_t set;
+    fill(&set);
+    const int signal = sigtimedwait(&set, NULL, &limit);
+    return signal > 0 ? signal : 0;
+}
+
+bool signals_wait_stop(int64_t timeout_ms)
+{
+    const uint64_t deadline_ns =
+        timeout_ms < 0 ? INT64_MAX : clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+    do {
+        const int signal = wait_until(deadline_ns);
+        if (signal == SIGHUP)
+            log_write(LOG_WARNING, "SIGHUP: reading the configuration again is not built");
+        else if (signal)
+            return true;
+    } while (clock_ns() < deadline_ns);
+    return false;
+}

@@ -1,0 +1,281 @@
+#include "serve/engine.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine_internal.h"
+#include "serve/watcher.h"
+#include "serve/workers.h"
+
+static int check_config(const struct engine_config *config, const struct limits *limits,
+                        struct error *err)
+{
+    const struct {
+        const char *small, *large;
+        size_t least, most;
+    } rules[] = {
+        { "limits.beams", "engine.batch_sequences", limits->beams, config->batch_sequences },
+        { "limits.return_sequences", "engine.batch_sequences", limits->return_sequences,
+          config->batch_sequences },
+        { "limits.source_tokens", "engine.batch_tokens", limits->source_tokens,
+          config->batch_tokens },
+        { "limits.sequences", "limits.queue_sequences", limits->sequences,
+          limits->queue_sequences },
+        { "limits.default_max_new_tokens", "limits.max_new_tokens",
+          limits->default_max_new_tokens, limits->max_new_tokens },
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].least > rules[i].most)
+            return error_set(err, ERR_CONFIG, "%s is %zu, more than %s, which is %zu",
+                             rules[i].small, rules[i].least, rules[i].large, rules[i].most);
+    return 0;
+}
+
+/* Start, prefix and new tokens; targets to score; but never more than the model has positions. */
+static size_t longest_target(const struct model *model, const struct limits *limits)
+{
+    const size_t most = 1 + limits->target_tokens + limits->max_new_tokens;
+    return model->config.positions_max < most ? model->config.positions_max : most;
+}
+
+int engine_open(struct engine **out, const struct model *model, const struct kernels *kernels,
+                const struct engine_config *config, const struct limits *limits,
+                struct metrics *metrics, struct wakeup *wakeup, struct watcher *watcher,
+                struct error *err)
+{
+    *out = NULL;
+    if (check_config(config, limits, err) < 0)
+        return -1;
+    struct engine *engine = mem_alloc(1, sizeof *engine);
+    if (!engine)
+        return error_set(err, ERR_NO_MEMORY, "engine");
+    engine->model = model;
+    engine->kernels = kernels;
+    engine->config = *config;
+    engine->limits = limits;
+    engine->wakeup = wakeup;
+    engine->watcher = watcher;
+    engine->target_max = longest_target(model, limits);
+    if (queue_open(&engine->queue, limits->queue_sequences, config->overtakes_max, err) < 0) {
+        mem_free(engine);
+        return -1;
+    }
+    engine_metrics_init(&engine->metrics, metrics, model, config, limits);
+    engine->lanes = mem_alloc(config->workers, sizeof *engine->lanes);
+    if (!engine->lanes) {
+        error_set(err, ERR_NO_MEMORY, "lanes");
+        goto fail;
+    }
+    for (size_t i = 0; i < config->workers; i++)
+        if (lane_open(&engine->lanes[i], engine, err) < 0)
+            goto fail;
+    *out = engine;
+    return 0;
+
+fail:
+    engine_close(&engine);
+    return -1;
+}
+
+void engine_close(struct engine **engine)
+{
+    struct engine *e = *engine;
+    *engine = NULL;
+    if (!e)
+        return;
+    for (size_t i = 0; e->lanes && i < e->config.workers; i++)
+        lane_close(&e->lanes[i]);
+    mem_free(e->lanes);
+    queue_free(&e->queue);
+    mem_free(e);
+}
+
+/* The arrays of the row's answer whose size is known. */
+static int prepare_answer(const struct model_config *c, struct row *row)
+{
+    const struct request *request = row->request;
+    struct row_answer *answer = &row->answer;
+    const size_t sent = row->sent_count, T = row->target_count;
+    bool whole = true;
+    if (request->kind == REQUEST_ENCODE) {
+        const size_t vectors = request->pooling == POOLING_NONE ? sent : 1;
+        answer->embedding = mem_alloc(vectors * c->width, sizeof(float));
+        whole = answer->embedding != NULL;
+        if (request->output_attentions)
+            whole = whole && (answer->encoder_attentions = mem_alloc(
+                                  c->encoder_layers * c->heads * sent * sent, sizeof(float)));
+    } else if (request->kind == REQUEST_SCORE) {
+        answer->token_logprobs = mem_alloc(T, sizeof(float));
+        whole = answer->token_logprobs != NULL;
+        if (request->top_logprobs > 0)
+            whole = whole && (answer->top_logprobs = mem_alloc(T * request->top_logprobs,
+                                                               sizeof *answer->top_logprobs));
+        if (request->output_attentions) {
+            const size_t heads = c->decoder_layers * c->heads;
+            answer->decoder_attentions = mem_alloc(heads * T * T, sizeof(float));
+            answer->cross_attentions = mem_alloc(heads * T * sent, sizeof(float));
+            whole = whole && answer->decoder_attentions && answer->cross_attentions;
+        }
+    }
+    return whole ? 0 : -1;
+}
+
+/* /v1/score feeds the start and all targets but the last: they become the row's prefix. */
+static int prepare_targets(struct row *row)
+{
+    assert(row->prefix_count == 1 && row->target_count > 0);
+    int32_t *prefix = mem_resize(row->prefix, row->target_count, sizeof *prefix);
+    if (!prefix)
+        return -1;
+    for (size_t i = 1; i < row->target_count; i++)
+        prefix[i] = row->targets[i - 1];
+    row->prefix = prefix;
+    row->prefix_count = row->target_count;
+    return 0;
+}
+
+static int prepare_row(const struct engine *engine, struct row *row, struct error *err)
+{
+    const struct model_config *c = &engine->model->config;
+    if (prepare_answer(c, row) < 0 ||
+        (row->request->kind == REQUEST_SCORE && prepare_targets(row) < 0))
+        return error_set(err, ERR_NO_MEMORY, "no memory for the answer of row %zu", row->index);
+    if (row->request->kind == REQUEST_ENCODE)
+        return 0;
+    const bool generate = row->request->kind == REQUEST_GENERATE;
+    const size_t length = generate ? row->options.max_length : row->prefix_count;
+    row->width = generate ? options_width(&row->options) : 1;
+    row->slots = row->width * length;
+    row->key_values = key_values_floats(c, row->token_count, row->slots);
+    if (generate && row->options.output_attentions)
+        row->key_values += length; /* the review's inputs, as wide as floats */
+    if (length > engine->target_max || row->key_values > lane_cache_floats(&engine->config))
+        return error_set(err, ERR_OVER_LIMIT,
+                         "row %zu needs %zu bytes of key/value cache (%zu hypotheses of %zu "
+                         "tokens); a worker has %zu (engine.kv_cache_bytes)",
+                         row->index, row->key_values * sizeof(float), row->width, length,
+                         lane_cache_floats(&engine->config) * sizeof(float));
+    return 0;
+}
+
+int engine_submit(struct engine *engine, struct request *request, struct error *err)
+{
+    request->engine = engine;
+    for (size_t i = 0; i < request->row_count; i++)
+        if (prepare_row(engine, &request->rows[i], err) < 0)
+            goto refuse;
+    request->queued_ns = clock_ns();
+    atomic_fetch_add(&engine->request_count, 1);
+    watcher_add(engine->watcher, request);
+    if (queue_push(&engine->queue, request, err) < 0) {
+        watcher_remove(engine->watcher, request);
+        atomic_fetch_sub(&engine->request_count, 1);
+        goto refuse;
+    }
+    wakeup_ring(engine->wakeup);
+    return 0;
+
+refuse:
+    request_move(request, REQUEST_REFUSED);
+    return -1;
+}
+
+void engine_stop_accepting(struct engine *engine)
+{
+    queue_close(&engine->queue);
+}
+
+bool engine_step(struct engine *engine, size_t worker)
+{
+    struct lane *lane = &engine->lanes[worker];
+    const bool dropped = lane_drop_off(lane);
+    lane_admit(lane);
+    gauge_set(engine->metrics.queue_sequences, (double)queue_waiting(&engine->queue));
+    if (lane->encoding_count == 0 && lane->decoding_count == 0)
+        return dropped;
+    if (lane->encoding_count > 0)
+        lane_encode(lane);
+    if (lane->decoding_count > 0)
+        lane_decode(lane);
+    return true;
+}
+
+static void count_sequences(const struct engine_metrics *metrics, const struct row *row)
+{
+    size_t tokens = 0;
+    if (!row->answer.search || !search_done(row->answer.search))
+        return;
+    for (size_t i = 0; i < search_sequence_count(row->answer.search); i++) {
+        const struct sequence sequence = search_sequence(row->answer.search, i);
+        tokens += sequence.count;
+        counter_add(metrics->finished[sequence.finish_reason], 1.0);
+        histogram_observe(metrics->sequence_tokens, (double)sequence.count);
+    }
+    counter_add(metrics->generated_tokens, (double)tokens);
+    const double seconds = (double)(row->ended_ns - row->first_token_ns) / 1e9;
+    const size_t steps = search_length(row->answer.search) - row->prefix_count;
+    if (row->first_token_ns > 0 && steps > 1)
+        histogram_observe(metrics->inter_token, seconds / (double)(steps - 1));
+}
+
+void engine_end_row(struct engine *engine, struct row *row)
+{
+    struct request *request = row->request;
+    row->ended_ns = clock_ns();
+    count_sequences(&engine->metrics, row);
+    if (atomic_fetch_sub(&request->rows_left, 1) > 1)
+        return;
+    watcher_remove(engine->watcher, request);
+    if (request->error.code == ERR_DEADLINE || request->error.code == ERR_CLIENT_GONE ||
+        request->error.code == ERR_SHUTTING_DOWN)
+        engine_metrics_cancelled(&engine->metrics, request->error.code);
+    request_move(request, REQUEST_DONE);
+    request->done(request, request->context);
+    atomic_fetch_sub(&engine->request_count, 1);
+}
+
+static void set_reason(struct error *error, const struct request *request, enum error_code reason)
+{
+    if (reason == ERR_DEADLINE)
+        error_set(error, reason, "the deadline passed %llu ms after the request came in",
+                  (unsigned long long)((request->deadline_ns - request->received_ns) / NS_PER_MS));
+    else if (reason == ERR_CLIENT_GONE)
+        error_set(error, reason, "the client left");
+    else
+        error_set(error, reason, "the daemon is shutting down and could not finish the request");
+}
+
+void engine_give_up_row(struct engine *engine, struct row *row)
+{
+    struct request *request = row->request;
+    struct error error = { 0 };
+    const enum error_code reason = request->cancelled;
+    const bool partial = request->partial && reason == ERR_DEADLINE && !request->failed;
+    if (partial && !row->answer.search)
+        search_create(&row->answer.search, &row->options, engine->model->config.target_vocabulary,
+                      row->prefix, row->prefix_count, &error);
+    if (partial && row->answer.search)
+        search_stop(row->answer.search);
+    else if (reason != ERR_NONE)
+        set_reason(&error, request, reason);
+    if (error.code != ERR_NONE)
+        request_fail(request, &error);
+    engine_end_row(engine, row);
+}
+
+size_t engine_request_count(const struct engine *engine)
+{
+    return engine->request_count;
+}
+
+const struct model *engine_model(const struct engine *engine)
+{
+    return engine->model;
+}
+
+void engine_count_rejected(struct engine *engine, const char *reason)
+{
+    engine_metrics_rejected(&engine->metrics, reason);
+}

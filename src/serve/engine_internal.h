@@ -1,0 +1,109 @@
+/* engine_internal.h — what the files of the engine share.  Private to src/serve. */
+#ifndef SERVE_ENGINE_INTERNAL_H
+#define SERVE_ENGINE_INTERNAL_H
+
+#include "engine_metrics.h"
+#include "kv_pool.h"
+#include "model/forward.h"
+#include "queue.h"
+
+enum task_phase {
+    TASK_ENCODE,   /* in the lane's encoder pass */
+    TASK_GENERATE, /* the prefix, then the last token of every live hypothesis, is fed each step */
+    TASK_SCORE,    /* the targets are fed, piece by piece */
+    TASK_REVIEW    /* the finished sequences are fed again, for their attention weights */
+};
+
+/* One admitted row in a lane. */
+struct task {
+    struct row *row;
+    enum task_phase phase;
+    struct key_values key_values;
+    size_t fed;      /* positions whose keys and values are in the cache */
+    size_t reviewed; /* REVIEW: the sequence that is fed */
+    int32_t *review; /* REVIEW: (slots), its decoder inputs; lives behind the cache */
+};
+
+/* What one task feeds in one decoder step: its segments and states lie together, pieces in order. */
+struct piece {
+    struct task *task;
+    size_t states; /* new tokens */
+    size_t wanted; /* how many of the last of them need logits */
+};
+
+/* A lane is touched by its worker alone, and by main while no worker runs. */
+struct lane {
+    struct engine *engine;
+    struct arena scratch; /* of a pass */
+    struct arena batch;   /* activations that live from layer to layer */
+    struct kv_pool pool;
+    size_t width_used; /* hypotheses reserved by tasks */
+
+    /* The encoder pass under way: rows that will be decoded first, then rows that are only encoded. */
+    struct task **encoding;
+    size_t encoding_count, decoded_count;
+    struct source_row *sources;
+    const struct key_values **caches;
+    size_t encoding_tokens, decoded_tokens; /* M, and those of the first decoded_count rows */
+    size_t stage;                           /* layers done, encoder and cross */
+    float *hidden;                          /* (M, D), in `batch` */
+    uint64_t encode_ns;
+
+    struct task **decoding;
+    size_t decoding_count;
+    struct piece *pieces;
+    size_t piece_count;
+    struct segment *segments;
+    size_t segment_count;
+    float *states, *wanted, *logits; /* (tokens, D), (tokens, D), (tokens, V), in `batch` */
+
+    struct task *tasks; /* all there can be; free ones are listed */
+    struct task **free_tasks;
+    size_t free_count, task_max;
+    int32_t *identity; /* 0, 1, 2 …: the path of a lone hypothesis */
+};
+
+struct engine {
+    const struct model *model;
+    const struct kernels *kernels;
+    struct engine_config config;
+    const struct limits *limits;
+    struct wakeup *wakeup;
+    struct watcher *watcher;
+    struct queue queue;
+    struct engine_metrics metrics;
+    atomic_size_t request_count;
+    struct lane *lanes; /* (config.workers) */
+    size_t target_max;  /* positions of a hypothesis */
+};
+
+/* Floats of key/value cache of one lane. */
+static inline size_t lane_cache_floats(const struct engine_config *config)
+{
+    return config->kv_cache_bytes / config->workers / sizeof(float);
+}
+
+int lane_open(struct lane *lane, struct engine *engine, struct error *err);
+void lane_close(struct lane *lane);
+
+/* Admission: takes what fits from the queue into an encoder pass. */
+void lane_admit(struct lane *lane);
+/* Ends rows of requests that are off, in the queue and in the lane.  True if there were any. */
+bool lane_drop_off(struct lane *lane);
+/* Some layers of the encoder pass; at its end the rows go on to be decoded, or are answered. */
+void lane_encode(struct lane *lane);
+/* One decoder step over everything that is being decoded. */
+void lane_decode(struct lane *lane);
+
+/* The row leaves the lane, its slots and cache free at once: with its answer, or given up. */
+void lane_end_task(struct lane *lane, struct task *task);
+void lane_give_up_task(struct lane *lane, struct task *task);
+/* Fails the request of the task; the row ends at the next lane_drop_off(). */
+void lane_fail(struct lane *lane, struct task *task, const struct error *error);
+
+/* A row has ended, wherever it was; the last one completes its request. */
+void engine_end_row(struct engine *engine, struct row *row);
+/* What a row that is given up means for its request: an error, or, if it may, a partial answer. */
+void engine_give_up_row(struct engine *engine, struct row *row);
+
+#endif

@@ -1,0 +1,127 @@
+#include "engine_metrics.h"
+
+#include <stdio.h>
+
+static const double wait_bounds[] = { .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1 };
+static const double count_bounds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
+static const double request_bounds[] = { .005, .01, .025, .05, .1, .25, .5,
+                                         1,    2.5, 5,    10,  30, 60,  120 };
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static struct histogram *waits(const struct engine_metrics *m, const char *name, const char *help)
+{
+    return metrics_histogram(m->registry, name, help, m->model_label, wait_bounds,
+                             COUNT(wait_bounds));
+}
+
+static struct histogram *counts(const struct engine_metrics *m, const char *name,
+                                const char *help, const char *phase)
+{
+    char labels[600];
+    snprintf(labels, sizeof labels, "%s%s%s%s", m->model_label, phase ? ",phase=\"" : "",
+             phase ? phase : "", phase ? "\"" : "");
+    return metrics_histogram(m->registry, name, help, labels, count_bounds, COUNT(count_bounds));
+}
+
+static struct counter *with_reason(const struct engine_metrics *m, const char *name,
+                                   const char *help, const char *reason)
+{
+    char labels[600];
+    snprintf(labels, sizeof labels, "%s,reason=\"%s\"", m->model_label, reason);
+    return metrics_counter(m->registry, name, help, labels);
+}
+
+static struct counter *cancelled(const struct engine_metrics *m, enum error_code reason)
+{
+    const char *name = reason == ERR_DEADLINE      ? "deadline"
+                       : reason == ERR_CLIENT_GONE ? "client_gone"
+                                                   : "shutdown";
+    return with_reason(m, "seqd_requests_cancelled_total", "Accepted requests that were given up.",
+                       name);
+}
+
+static void set_constant(const struct engine_metrics *m, const char *name, const char *help,
+                         size_t value)
+{
+    gauge_set(metrics_gauge(m->registry, name, help, m->model_label), (double)value);
+}
+
+static void init_histograms(struct engine_metrics *m)
+{
+    m->queue_wait = waits(m, "seqd_queue_wait_seconds", "Time a row waited for a lane.");
+    m->encode_duration = waits(m, "seqd_encode_duration_seconds", "Time to encode a batch.");
+    m->step_duration = waits(m, "seqd_decode_step_duration_seconds", "Time of a decoder step.");
+    m->inter_token = waits(m, "seqd_inter_token_latency_seconds",
+                           "Time between two tokens of a row, averaged over the row.");
+    m->first_token = metrics_histogram(
+        m->registry, "seqd_time_to_first_token_seconds",
+        "From the last byte of a request to the first token of a row.", m->model_label,
+        request_bounds, COUNT(request_bounds));
+    m->source_tokens = counts(m, "seqd_sequence_source_tokens", "Source tokens of a row.", NULL);
+    m->sequence_tokens =
+        counts(m, "seqd_sequence_generated_tokens", "Generated tokens of a sequence.", NULL);
+    static const char *const phases[] = { "encode", "decode" };
+    for (int i = 0; i < 2; i++) {
+        m->batch_sequences[i] =
+            counts(m, "seqd_batch_sequences", "Sequences in one pass.", phases[i]);
+        m->batch_tokens[i] = counts(m, "seqd_batch_tokens", "Tokens in one pass.", phases[i]);
+    }
+}
+
+void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
+                         const struct model *model, const struct engine_config *config,
+                         const struct limits *limits)
+{
+    struct buffer label;
+    *m = (struct engine_metrics){ .registry = registry };
+    buffer_init(&label, sizeof m->model_label - 1);
+    metrics_label(&label, "model", model->name);
+    snprintf(m->model_label, sizeof m->model_label, "%s",
+             label.state == BUFFER_OK && label.data ? label.data : "model=\"\"");
+    buffer_free(&label);
+
+    m->prompt_tokens = metrics_counter(registry, "seqd_prompt_tokens_total",
+                                       "Source tokens encoded.", m->model_label);
+    m->generated_tokens = metrics_counter(registry, "seqd_generated_tokens_total",
+                                          "Tokens of answered sequences.", m->model_label);
+    m->nonfinite_outputs = metrics_counter(registry, "seqd_nonfinite_outputs_total",
+                                           "Rows whose output was not finite.", m->model_label);
+    metrics_counter(registry, "seqd_padding_tokens_total",
+                    "Work spent on padding: rows are packed, so it stays 0.", m->model_label);
+    for (enum finish_reason r = FINISH_EOS; r <= FINISH_TIMEOUT; r++)
+        m->finished[r] = with_reason(m, "seqd_sequences_finished_total",
+                                     "Generated sequences.", finish_reason_name(r));
+    static const enum error_code reasons[] = { ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN };
+    for (size_t i = 0; i < COUNT(reasons); i++)
+        cancelled(m, reasons[i]);
+    init_histograms(m);
+    m->queue_sequences = metrics_gauge(registry, "seqd_queue_sequences", "Rows that wait.",
+                                       m->model_label);
+    m->active_sequences = metrics_gauge(registry, "seqd_active_sequences",
+                                        "Rows admitted and not ended.", m->model_label);
+    m->kv_cache_bytes = metrics_gauge(registry, "seqd_kv_cache_bytes",
+                                      "Key/value cache reserved by rows.", m->model_label);
+    set_constant(m, "seqd_queue_limit_sequences", "Rows that may wait.",
+                 limits->queue_sequences);
+    set_constant(m, "seqd_active_sequences_limit", "Hypotheses that may live at once.",
+                 config->batch_sequences * config->workers);
+    set_constant(m, "seqd_kv_cache_limit_bytes", "Key/value cache.", config->kv_cache_bytes);
+    set_constant(m, "seqd_model_mapped_bytes", "Bytes of mapped weight files.",
+                 model->mapped_bytes);
+    char labels[700];
+    snprintf(labels, sizeof labels, "%s,family=\"%s\",dtype=\"%s\"", m->model_label,
+             model->config.family, dtype_name(model->dtype));
+    gauge_set(metrics_gauge(registry, "seqd_model_info", "What is loaded.", labels), 1.0);
+}
+
+void engine_metrics_rejected(struct engine_metrics *m, const char *reason)
+{
+    counter_add(with_reason(m, "seqd_requests_rejected_total",
+                            "Requests refused before they were queued.", reason),
+                1.0);
+}
+
+void engine_metrics_cancelled(struct engine_metrics *m, enum error_code reason)
+{
+    counter_add(cancelled(m, reason), 1.0);
+}

@@ -1,0 +1,664 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/config_models.h"
+#include "app/config_sources.h"
+#include "app/config_table.h"
+#include "base/mem.h"
+
+enum { WORDS_MAX = 12 };
+
+/* Reads the configuration from `words` (the command line, NULL at the end) and `environment`. */
+static int read_all(struct configuration *config, char *const words[], char *const environment[],
+                    enum command *command, struct error *err)
+{
+    static char program[] = "seqd";
+    char *argv[WORDS_MAX + 2] = { program };
+    int argc = 1;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = words[argc - 1];
+    *err = (struct error){ 0 };
+    return configuration_read(config, command, argc, argv, environment, err);
+}
+
+#define WORDS(...) ((char *[WORDS_MAX + 1]){ __VA_ARGS__ })
+
+static char *file_path; /* a temporary file, of one test */
+
+static int make_file(void **state)
+{
+    (void)state;
+    static char path[64];
+    strcpy(path, "/tmp/test_config.XXXXXX");
+    const int fd = mkstemp(path);
+    file_path = path;
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(file_path);
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(file_path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void check_value(const struct configuration *config, const char *name, const char *expected)
+{
+    struct buffer value;
+    buffer_init(&value, 1000);
+    buffer_text(&value, "");
+    config_key_print(config_key_find(name), config, &value);
+    assert_string_equal(value.data, expected);
+    buffer_free(&value);
+}
+
+/* The documented defaults: a change of the table must be meant. */
+static void without_sources_the_defaults_hold(void **state)
+{
+    (void)state;
+    static const char *const expected[][2] = {
+        { "server.listen", "127.0.0.1:8080" },
+        { "server.threads", "2" },
+        { "server.connections", "4096" },
+        { "server.idle_timeout_ms", "90000" },
+        { "server.hosts", "" },
+        { "server.allow_unauthenticated", "false" },
+        { "server.drain_delay_ms", "0" },
+        { "server.drain_timeout_ms", "60000" },
+        { "limits.body_bytes", "8 MiB" },
+        { "limits.response_bytes", "64 MiB" },
+        { "limits.sequences", "2048" },
+        { "limits.source_tokens", "4096" },
+        { "limits.target_tokens", "4096" },
+        { "limits.beams", "16" },
+        { "limits.return_sequences", "256" },
+        { "limits.top_logprobs", "20" },
+        { "limits.default_max_new_tokens", "256" },
+        { "limits.max_new_tokens", "4096" },
+        { "limits.queue_sequences", "4096" },
+        { "limits.request_timeout_ms", "60000" },
+        { "engine.workers", "0" },
+        { "engine.batch_sequences", "256" },
+        { "engine.batch_tokens", "4096" },
+        { "engine.step_tokens", "256" },
+        { "engine.encode_token_layers", "4096" },
+        { "engine.kv_cache_bytes", "1 GiB" },
+        { "engine.overtakes_max", "64" },
+        { "engine.isa", "" },
+        { "engine.gemm", "own" },
+        { "metrics.enabled", "true" },
+        { "log.level", "info" },
+    };
+    struct configuration config;
+    struct error err;
+    enum command command;
+    assert_int_equal(read_all(&config, WORDS(NULL), WORDS(NULL), &command, &err), 0);
+    assert_int_equal(command, COMMAND_SERVE);
+    assert_int_equal(config_key_count, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < config_key_count; i++) {
+        assert_string_equal(config_keys[i].name, expected[i][0]);
+        check_value(&config, expected[i][0], expected[i][1]);
+    }
+    assert_int_equal(config.limits.body_bytes, 8388608);
+    assert_int_equal(config.engine.kv_cache_bytes, 1073741824);
+    assert_int_equal(config.listen.port, 8080);
+    assert_int_equal(configuration_log_level(&config), LOG_INFO);
+    configuration_free(&config);
+}
+
+static void the_file_in_the_repository_is_the_table_and_sets_every_key_to_its_default(void **state)
+{
+    (void)state;
+    struct buffer table, file;
+    buffer_init(&table, 1 << 20);
+    buffer_init(&file, 1 << 20);
+    config_help_print(&table);
+    FILE *stream = fopen("config/seqd.yaml", "r");
+    assert_non_null(stream);
+    buffer_added(&file, fread(buffer_room(&file, 1 << 16), 1, 1 << 16, stream));
+    fclose(stream);
+    assert_string_equal(file.data, table.data);
+    buffer_free(&table);
+    buffer_free(&file);
+
+    struct configuration defaults, read;
+    struct error err;
+    enum command command;
+    assert_int_equal(read_all(&defaults, WORDS(NULL), WORDS(NULL), &command, &err), 0);
+    assert_int_equal(
+        read_all(&read, WORDS("--config", "config/seqd.yaml"), WORDS(NULL), &command, &err), 0);
+    for (size_t i = 0; i < config_key_count; i++) {
+        assert_int_equal(read.origins[i], ORIGIN_FILE);
+        struct buffer value;
+        buffer_init(&value, 1000);
+        buffer_text(&value, "");
+        config_key_print(&config_keys[i], &defaults, &value);
+        check_value(&read, config_keys[i].name, value.data);
+        buffer_free(&value);
+    }
+    configuration_free(&defaults);
+    configuration_free(&read);
+}
+
+static void each_source_wins_over_those_before_it(void **state)
+{
+    (void)state;
+    write_file("server: {listen: '127.0.0.1:1', threads: 3, connections: 5}\n"
+               "models: [{name: no, path: /file/model}]\n");
+    struct configuration config;
+    struct error err;
+    enum command command;
+    char file[100];
+    snprintf(file, sizeof file, "SEQD_CONFIG=%s", file_path);
+    char *const environment[] = { file,
+                                  "SEQD_LISTEN=127.0.0.1:2",
+                                  "SEQD_SERVER_THREADS=4",
+                                  "SEQD_ISA=portable",
+                                  "SEQD_SERVER_CONNECTIONS=",
+                                  NULL };
+    assert_int_equal(read_all(&config, WORDS("--listen", "[::1]:3"), environment, &command, &err),
+                     0);
+    check_value(&config, "server.listen", "[::1]:3");
+    check_value(&config, "server.threads", "4");
+    check_value(&config, "server.connections", "5");
+    check_value(&config, "engine.isa", "portable");
+    assert_string_equal(config.listen.host, "::1");
+    assert_int_equal(config.origins[0], ORIGIN_COMMAND_LINE);
+    assert_int_equal(config.model_count, 1);
+    assert_string_equal(config.models[0].name, "no");
+    configuration_free(&config);
+}
+
+static void a_list_of_models_replaces_the_one_of_a_lower_source(void **state)
+{
+    (void)state;
+    write_file("models:\n- path: /from/file\n- {name: b, path: x}\n");
+    struct configuration config;
+    struct error err;
+    enum command command;
+    char *const environment[] = { "SEQD_MODEL=/env/one,two=/env/2", NULL };
+    char option[100];
+    snprintf(option, sizeof option, "--config=%s", file_path);
+
+    assert_int_equal(read_all(&config, WORDS(option), WORDS(NULL), &command, &err), 0);
+    assert_int_equal(config.model_count, 2);
+    assert_string_equal(config.models[0].name, "file");
+    configuration_free(&config);
+
+    assert_int_equal(read_all(&config, WORDS(option), environment, &command, &err), 0);
+    assert_int_equal(config.model_count, 2);
+    assert_string_equal(config.models[0].name, "one");
+    assert_string_equal(config.models[1].name, "two");
+    assert_string_equal(config.models[1].path, "/env/2");
+    configuration_free(&config);
+
+    assert_int_equal(read_all(&config, WORDS(option, "--model", "org/m=./a", "--model", "x/c//"),
+                              environment, &command, &err),
+                     0);
+    assert_int_equal(config.model_count, 2);
+    assert_string_equal(config.models[0].name, "org/m");
+    assert_string_equal(config.models[1].name, "c");
+    configuration_free(&config);
+}
+
+static void a_model_is_called_as_its_folder_unless_it_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *name, *path; /* name NULL: refused */
+    } cases[] = {
+        { "models/g2p", "g2p", "models/g2p" },
+        { "/models/g2p//", "g2p", "/models/g2p//" },
+        { "a=models/g2p", "a", "models/g2p" },
+        { "a=b=c", "a", "b=c" },
+        { "org/m=x", "org/m", "x" },
+        { "./a=b", NULL, NULL },
+        { "/x=y/b", "b", "/x=y/b" },
+        { ".", NULL, NULL },
+        { "/", NULL, NULL },
+        { "", NULL, NULL },
+        { "a=", NULL, NULL },
+        { "=b", NULL, NULL },
+        { "my model", NULL, NULL },
+        { "ok=my model", "ok", "my model" },
+        { "a\"b=c", NULL, NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct configuration config = { 0 };
+        struct error err = { 0 };
+        const int result =
+            config_models_add_text(&config, cases[i].text, ORIGIN_COMMAND_LINE, "--model", &err);
+        assert_int_equal(result, cases[i].name ? 0 : -1);
+        if (cases[i].name) {
+            assert_string_equal(config.models[0].name, cases[i].name);
+            assert_string_equal(config.models[0].path, cases[i].path);
+            assert_int_equal(config_models_add_text(&config, cases[i].text, ORIGIN_COMMAND_LINE,
+                                                    "--model", &err),
+                             -1);
+        }
+        assert_int_equal(err.code, ERR_CONFIG);
+        config_models_clear(&config);
+    }
+}
+
+static void a_name_of_129_bytes_is_refused(void **state)
+{
+    (void)state;
+    char text[140];
+    memset(text, 'a', sizeof text);
+    strcpy(text + 129, "=dir");
+    struct configuration config = { 0 };
+    struct error err = { 0 };
+    assert_int_equal(config_models_add_text(&config, text, ORIGIN_FILE, "x", &err), -1);
+    err = (struct error){ 0 };
+    assert_int_equal(config_models_add_text(&config, text + 1, ORIGIN_FILE, "x", &err), 0);
+    assert_int_equal(strlen(config.models[0].name), 128);
+    config_models_clear(&config);
+}
+
+static const struct {
+    const char *text, *message; /* what follows the path */
+} wrong_files[] = {
+    { "\nserver:\n  thread: 2\n", ":3: unknown key server.thread" },
+    { "sever: {}\n", ":1: unknown section sever" },
+    { "server.threads: 2\n", ":1: unknown section server.threads" },
+    { "server: {threads: 0}\n", ":1: server.threads is \"0\"; allowed: 1 to 64 threads" },
+    { "server: {threads: 65}\n", "allowed: 1 to 64" },
+    { "server: {threads: -1}\n", "allowed: 1 to 64" },
+    { "server: {threads: 1.5}\n", "allowed: 1 to 64" },
+    { "server: {threads: 0x2}\n", "allowed: 1 to 64" },
+    { "server: {threads: 99999999999999999999}\n", "allowed: 1 to 64" },
+    { "server: {threads: two}\n", "allowed: 1 to 64" },
+    { "server: {threads: '2'}\n", "server.threads must not be in quotes" },
+    { "server: {threads: [2]}\n", "server.threads must be one value" },
+    { "server:\n  threads:\n", ":2: server.threads has no value" },
+    { "server: {threads: ~}\n", "server.threads has no value" },
+    { "server: {listen: null}\n", "server.listen has no value" },
+    { "server: {threads: 2, threads: 3}\n", "duplicate key server.threads" },
+    { "log: {}\nserver: {}\nlog: {}\n", ":3: duplicate section log" },
+    { "server: [1]\n", "server must be a mapping" },
+    { "server: text\n", "server must be a mapping" },
+    { "server: {[a]: 1}\n", "a key must be a plain name" },
+    { "server: {hosts: a}\n", "server.hosts must be a list" },
+    { "server: {hosts: [[a]]}\n", "server.hosts takes texts" },
+    { "server: {hosts: ['a,b']}\n", "server.hosts takes texts" },
+    { "server: {hosts: [~]}\n", "server.hosts takes texts" },
+    { "server: {listen: 8080}\n", "server.listen: \"8080\" is not HOST:PORT" },
+    { "metrics: {enabled: yes}\n", "allowed: true or false" },
+    { "metrics: {enabled: True}\n", "allowed: true or false" },
+    { "metrics: {enabled: 'true'}\n", "must not be in quotes" },
+    { "metrics: {enabled: 1}\n", "allowed: true or false" },
+    { "log: {level: trace}\n", "allowed: debug or info or warning or error or none" },
+    { "engine: {gemm: mkl}\n", "allowed: own or openblas" },
+    { "engine: {isa: \"a\\0b\"}\n", "engine.isa must be one value" },
+    { "limits: {body_bytes: 8 MB}\n", "allowed: 1 KiB to 1 GiB" },
+    { "limits: {body_bytes: 8.5 MiB}\n", "allowed: 1 KiB to 1 GiB" },
+    { "limits: {body_bytes: 1 KiB KiB}\n", "allowed: 1 KiB to 1 GiB" },
+    { "limits: {body_bytes: 17179869185 GiB}\n", "allowed: 1 KiB to 1 GiB" },
+    { "limits: {beams: limits.sequences}\n", "allowed: 1 to 1024" },
+    { "<<: {a: 1}\n", ":1: unknown section <<" },
+    { "server:\n  <<: {threads: 1}\n", ":2: unknown key server.<<" },
+    { "server: &a {threads: 1}\n", ":1: anchors (&a) are not allowed" },
+    { "log: *a\n", ":1: aliases (*name) are not allowed" },
+    { "server: {threads: !!int 2}\n", "tags (tag:yaml.org,2002:int) are not allowed" },
+    { "server: !x {threads: 2}\n", "tags (!x) are not allowed" },
+    { "models: {a: b}\n", "models must be a list" },
+    { "models: [a]\n", "a model is a mapping" },
+    { "models: [{name: a}]\n", ":1: a model needs the path" },
+    { "models:\n- name: a\n  path: b\n  size: c\n", ":4: unknown key models.size" },
+    { "models: [{path: a, path: b}]\n", "duplicate key models.path" },
+    { "models: [{path: [a]}]\n", "path needs a text" },
+    { "models: [{path: a}, {path: b/a}]\n", "two models are called \"a\"" },
+    { "models: [{path: a}]\nmodels: [{path: b}]\n", ":2: duplicate key models" },
+    { "- 1\n", "must be a mapping of sections" },
+    { "text\n", "must be a mapping of sections" },
+    { "log: {level: info}\n---\nlog: {level: info}\n", "one document a file" },
+    { "log: {level: info\n", ":2: " },
+    { "log:\n\tlevel: info\n", ":2: " },
+    { "log: \xff\n", ": " },
+};
+
+static void a_wrong_file_is_refused_with_line_and_reason(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong_files / sizeof *wrong_files; i++) {
+        write_file(wrong_files[i].text);
+        struct configuration config;
+        struct error err;
+        enum command command;
+        const int result =
+            read_all(&config, WORDS("--config", file_path), WORDS(NULL), &command, &err);
+        if (result == 0 || !strstr(err.message, wrong_files[i].message))
+            fail_msg("%s gives: %s", wrong_files[i].text, err.message);
+        assert_int_equal(err.code, ERR_CONFIG);
+        assert_memory_equal(err.message, file_path, strlen(file_path));
+        configuration_free(&config);
+    }
+}
+
+static void an_empty_file_and_empty_sections_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "", "# nothing\n", "---\n", "server:\nmodels:\nlog: {}\n",
+                                         "server:\n  # threads: 1\n" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        write_file(texts[i]);
+        struct configuration config;
+        struct error err;
+        enum command command;
+        assert_int_equal(
+            read_all(&config, WORDS("--config", file_path), WORDS(NULL), &command, &err), 0);
+        check_value(&config, "server.threads", "2");
+        assert_int_equal(config.model_count, 0);
+        configuration_free(&config);
+    }
+}
+
+static void deep_nesting_is_refused_at_once(void **state)
+{
+    (void)state;
+    enum { DEPTH = 100000 };
+    char *text = mem_alloc(DEPTH + 20, 1);
+    strcpy(text, "server: ");
+    memset(text + strlen(text), '[', DEPTH);
+    write_file(text);
+    mem_free(text);
+    struct configuration config;
+    struct error err;
+    enum command command;
+    assert_int_equal(read_all(&config, WORDS("--config", file_path), WORDS(NULL), &command, &err),
+                     -1);
+    assert_int_equal(err.code, ERR_CONFIG);
+    configuration_free(&config);
+}
+
+static void a_file_that_cannot_be_read_or_is_huge_is_refused(void **state)
+{
+    (void)state;
+    struct configuration config;
+    struct error err;
+    enum command command;
+    assert_int_equal(
+        read_all(&config, WORDS("--config", "/nowhere/x"), WORDS(NULL), &command, &err), -1);
+    assert_string_equal(err.message, "/nowhere/x: No such file or directory");
+    configuration_free(&config);
+    assert_int_equal(read_all(&config, WORDS("--config", "/tmp"), WORDS(NULL), &command, &err), -1);
+    assert_string_equal(err.message, "/tmp: Is a directory");
+    configuration_free(&config);
+
+    assert_int_equal(truncate(file_path, (1 << 20) + 1), 0);
+    assert_int_equal(read_all(&config, WORDS("--config", file_path), WORDS(NULL), &command, &err),
+                     -1);
+    assert_non_null(strstr(err.message, "more than 1048576 bytes"));
+    configuration_free(&config);
+}
+
+static void keys_of_bytes_take_units(void **state)
+{
+    (void)state;
+    static const struct {
+        char *text;
+        uint64_t bytes;
+    } cases[] = {
+        { "2048", 2048 }, { "2KiB", 2048 }, { "3 MiB", 3145728 }, { "1 GiB", 1073741824 }
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct configuration config;
+        struct error err;
+        enum command command;
+        assert_int_equal(read_all(&config, WORDS("--limits.body_bytes", cases[i].text), WORDS(NULL),
+                                  &command, &err),
+                         0);
+        assert_int_equal(config.limits.body_bytes, cases[i].bytes);
+        configuration_free(&config);
+    }
+}
+
+static void the_drain_follows_the_request_timeout_until_it_is_set(void **state)
+{
+    (void)state;
+    struct configuration config;
+    struct error err;
+    enum command command;
+    assert_int_equal(
+        read_all(&config, WORDS("--limits.request_timeout_ms", "7"), WORDS(NULL), &command, &err),
+        0);
+    assert_int_equal(config.server.drain_timeout_ms, 7);
+    configuration_free(&config);
+    assert_int_equal(
+        read_all(&config, WORDS("--limits.request_timeout_ms", "7", "--server.drain_timeout_ms=0"),
+                 WORDS(NULL), &command, &err),
+        0);
+    assert_int_equal(config.server.drain_timeout_ms, 0);
+    configuration_free(&config);
+}
+
+static void the_default_length_stays_within_the_limit(void **state)
+{
+    (void)state;
+    struct configuration config;
+    struct error err;
+    enum command command;
+    assert_int_equal(
+        read_all(&config, WORDS("--limits.max_new_tokens", "10"), WORDS(NULL), &command, &err), 0);
+    assert_int_equal(config.limits.default_max_new_tokens, 10);
+    configuration_free(&config);
+}
+
+static void hosts_are_a_list(void **state)
+{
+    (void)state;
+    write_file("server:\n  hosts:\n    - a.example\n    - no\n");
+    struct configuration config;
+    struct error err;
+    enum command command;
+    assert_int_equal(read_all(&config, WORDS("--config", file_path), WORDS(NULL), &command, &err),
+                     0);
+    assert_string_equal(config.server.hosts[0], "a.example");
+    assert_string_equal(config.server.hosts[1], "no");
+    assert_null(config.server.hosts[2]);
+    configuration_free(&config);
+    char *const environment[] = { "SEQD_SERVER_HOSTS=x,,y", NULL };
+    assert_int_equal(read_all(&config, WORDS("--config", file_path), environment, &command, &err),
+                     0);
+    check_value(&config, "server.hosts", "x,y");
+    configuration_free(&config);
+}
+
+static void a_wrong_command_line_or_variable_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        char *word, *next, *variable;
+        const char *message;
+    } cases[] = {
+        { "--nothing", "1", NULL, "unknown option --nothing" },
+        { "--server", "1", NULL, "unknown option --server" },
+        { "--server.threads", NULL, NULL, "--server.threads needs a value" },
+        { "--server.threads", "x", NULL, "--server.threads: server.threads is \"x\"" },
+        { "--server.threads=", NULL, NULL, "server.threads is \"\"" },
+        { "--metrics.enabled", "yes", NULL, "allowed: true or false" },
+        { "serve", NULL, NULL, "unknown argument serve" },
+        { "--server.threads", "2", NULL, NULL },
+        { "check", "health", NULL, "unknown argument health" },
+        { "-x", NULL, NULL, "unknown argument -x" },
+        { NULL, NULL, "SEQD_SERVER_THREADS=x", "SEQD_SERVER_THREADS: server.threads is \"x\"" },
+        { NULL, NULL, "SEQD_LISTEN=x", "SEQD_LISTEN: server.listen" },
+        { NULL, NULL, "SEQD_MODEL=a,b/a", "SEQD_MODEL: two models" },
+        { NULL, NULL, "SEQD_PORT=tcp://10.0.0.1:80", NULL },
+        { NULL, NULL, "SEQD_SERVER_SERVICE_HOST=10.0.0.1", NULL },
+    };
+    log_set_level(LOG_NONE);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct configuration config;
+        struct error err;
+        enum command command;
+        char *const environment[] = { cases[i].variable, NULL };
+        const int result =
+            read_all(&config, WORDS(cases[i].word, cases[i].next), environment, &command, &err);
+        assert_int_equal(result, cases[i].message ? -1 : 0);
+        if (cases[i].message && !strstr(err.message, cases[i].message))
+            fail_msg("%s: %s", cases[i].message, err.message);
+        configuration_free(&config);
+    }
+    log_set_level(LOG_INFO);
+}
+
+static void help_and_version_ignore_the_other_sources(void **state)
+{
+    (void)state;
+    static const struct {
+        char *word;
+        enum command command;
+    } cases[] = { { "--help", COMMAND_HELP },
+                  { "-h", COMMAND_HELP },
+                  { "--help-config", COMMAND_HELP_CONFIG },
+                  { "--version", COMMAND_VERSION } };
+    char *const environment[] = { "SEQD_CONFIG=/nowhere", NULL };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct configuration config;
+        struct error err;
+        enum command command;
+        assert_int_equal(
+            read_all(&config, WORDS("check", cases[i].word), environment, &command, &err), 0);
+        assert_int_equal(command, cases[i].command);
+        configuration_free(&config);
+    }
+}
+
+static void addresses_are_numbers_with_a_port(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *host; /* host NULL: refused */
+        uint16_t port;
+        bool loopback;
+    } cases[] = {
+        { "127.0.0.1:8080", "127.0.0.1", 8080, true },
+        { "127.9.9.9:0", "127.9.9.9", 0, true },
+        { "localhost:80", "127.0.0.1", 80, true },
+        { "[::1]:65535", "::1", 65535, true },
+        { "0.0.0.0:80", "0.0.0.0", 80, false },
+        { "[::]:80", "::", 80, false },
+        { "10.0.0.1:80", "10.0.0.1", 80, false },
+        { "::1:80", NULL, 0, false },
+        { "[127.0.0.1]:80", NULL, 0, false },
+        { "[::1]", NULL, 0, false },
+        { "127.0.0.1", NULL, 0, false },
+        { ":80", NULL, 0, false },
+        { "127.0.0.1:", NULL, 0, false },
+        { "127.0.0.1:65536", NULL, 0, false },
+        { "127.0.0.1:-1", NULL, 0, false },
+        { "127.0.0.1:80x", NULL, 0, false },
+        { "127.1:80", NULL, 0, false },
+        { "example.org:80", NULL, 0, false },
+        { "", NULL, 0, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct listen_address address;
+        struct error err = { 0 };
+        assert_int_equal(listen_parse(&address, cases[i].text, &err), cases[i].host ? 0 : -1);
+        if (!cases[i].host)
+            continue;
+        assert_string_equal(address.host, cases[i].host);
+        assert_int_equal(address.port, cases[i].port);
+        assert_int_equal(address.loopback, cases[i].loopback);
+        char text[80];
+        listen_print(&address, address.port, text);
+        if (strncmp(cases[i].text, "localhost", 9) != 0)
+            assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void serving_needs_a_model_and_leave_to_be_reached(void **state)
+{
+    (void)state;
+    static const struct {
+        char *model, *listen, *allow;
+        bool allowed;
+    } cases[] = {
+        { "--model=a", "--listen=127.0.0.1:80", "--log.level=info", true },
+        { "--model=a", "--listen=[::1]:80", "--log.level=info", true },
+        { "--log.level=info", "--listen=[::1]:80", "--log.level=info", false },
+        { "--model=a", "--listen=0.0.0.0:80", "--log.level=info", false },
+        { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=false", false },
+        { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=true", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct configuration config;
+        struct error err;
+        enum command command;
+        assert_int_equal(read_all(&config, WORDS(cases[i].model, cases[i].listen, cases[i].allow),
+                                  WORDS(NULL), &command, &err),
+                         0);
+        assert_int_equal(configuration_check_serving(&config, &err), cases[i].allowed ? 0 : -1);
+        assert_int_equal(err.code, cases[i].allowed ? ERR_NONE : ERR_CONFIG);
+        configuration_free(&config);
+    }
+}
+
+static void every_failed_allocation_is_a_clean_error(void **state)
+{
+    (void)state;
+    write_file("server: {hosts: [a, b], listen: '[::1]:1'}\n"
+               "models: [{path: a}, {name: b, path: c}]\n");
+    char *const environment[] = { "SEQD_MODEL=x,y", "SEQD_SERVER_HOSTS=c,d", NULL };
+    long n = 0;
+    for (int result = -1; result < 0; n++) {
+        struct configuration config;
+        struct error err;
+        enum command command;
+        mem_fail_after(n);
+        result = read_all(&config, WORDS("--config", file_path, "--model", "z", "--isa", "avx2"),
+                          environment, &command, &err);
+        mem_fail_after(-1);
+        if (result < 0)
+            assert_int_equal(err.code, ERR_NO_MEMORY);
+        configuration_free(&config);
+        assert_true(n < 1000);
+    }
+    assert_true(n > 20);
+}
+
+#define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_file, remove_file)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_sources_the_defaults_hold),
+        cmocka_unit_test(the_file_in_the_repository_is_the_table_and_sets_every_key_to_its_default),
+        WITH_FILE(each_source_wins_over_those_before_it),
+        WITH_FILE(a_list_of_models_replaces_the_one_of_a_lower_source),
+        cmocka_unit_test(a_model_is_called_as_its_folder_unless_it_is_named),
+        cmocka_unit_test(a_name_of_129_bytes_is_refused),
+        WITH_FILE(a_wrong_file_is_refused_with_line_and_reason),
+        WITH_FILE(an_empty_file_and_empty_sections_change_nothing),
+        WITH_FILE(deep_nesting_is_refused_at_once),
+        WITH_FILE(a_file_that_cannot_be_read_or_is_huge_is_refused),
+        cmocka_unit_test(keys_of_bytes_take_units),
+        cmocka_unit_test(the_drain_follows_the_request_timeout_until_it_is_set),
+        cmocka_unit_test(the_default_length_stays_within_the_limit),
+        WITH_FILE(hosts_are_a_list),
+        cmocka_unit_test(a_wrong_command_line_or_variable_is_refused),
+        cmocka_unit_test(help_and_version_ignore_the_other_sources),
+        cmocka_unit_test(addresses_are_numbers_with_a_port),
+        cmocka_unit_test(serving_needs_a_model_and_leave_to_be_reached),
+        WITH_FILE(every_failed_allocation_is_a_clean_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
