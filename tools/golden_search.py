@@ -1,4 +1,6 @@
-"""Writes tests/unit/data/search_golden.json: what Transformers' generate() does with random options.
+"""Writes tests/unit/data/search_golden.json: what Transformers generates.
+
+Every case has random options and a small prefix.
 
 The model is a fixed function of the last two tokens and the length, so that the C test computes the
 same logits and replays every case:
@@ -107,25 +109,31 @@ def run_case(rng, salt):
     for i, row in enumerate(out.sequences.tolist()):
         tokens = row[len(prefix):]
         cut = next((n + 1 for n, token in enumerate(tokens) if token in ends), len(tokens))
-        sequence = {"tokens": tokens[:cut], "logprobs": [round(x, 5) for x in transitions[i].tolist()[:cut]]}
+        logprobs = [round(x, 5) for x in transitions[i].tolist()[:cut]]
+        sequence = {"tokens": tokens[:cut], "logprobs": logprobs}
         if beams:
             sequence["score"] = round(out.sequences_scores[i].item(), 5)
         sequences.append(sequence)
     if any(s.get("score", 0) < -1e6 for s in sequences):
         return None  # copies of the first beam, in an order that topk leaves open
-    return {"vocabulary": vocabulary, "salt": salt, "prefix": prefix, "options": options, "sequences": sequences}
+    return {"vocabulary": vocabulary, "salt": salt, "prefix": prefix, "options": options,
+            "sequences": sequences}
 
 
 def run_warp(rng):
-    """Coarse scores, so that ties at the thresholds are common."""
+    """Coarse scores, so that ties at the thresholds are common; none with top_p, whose sort leaves
+    their order open."""
     vocabulary = rng.choice([8, 30])
-    row = [rng.randint(-8, 8) / 4 for _ in range(vocabulary)]
     options = {
         "temperature": rng.choice([1.0, 0.5, 1.7]),
         "top_k": rng.choice([0, 1, 3, 5, 50]),
         "top_p": rng.choice([1.0, 0.93, 0.55, 0.31, 0.02]),
         "min_p": rng.choice([0.0, 0.07, 0.33, 1.0]),
     }
+    if options["top_p"] < 1:
+        row = [x / 4 for x in rng.sample(range(-20, 20), vocabulary)]
+    else:
+        row = [rng.randint(-8, 8) / 4 for _ in range(vocabulary)]
     scores = torch.tensor([row])
     if options["temperature"] != 1:
         scores = logits_process.TemperatureLogitsWarper(options["temperature"])(None, scores)

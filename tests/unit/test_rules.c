@@ -1,0 +1,465 @@
+/* Each rule alone, and the sums and rankings they stand on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/search/draw.h"
+#include "../../src/search/rules.h"
+#include "search/logits.h"
+
+enum { V = 6, LARGE = 5000, LENGTH_MAX = 16 };
+
+#define OFF (-INFINITY)
+
+static struct options neutral(void)
+{
+    struct options o;
+    options_init(&o);
+    o.max_length = 10;
+    o.eos_ids[0] = 2;
+    o.eos_count = 1;
+    return o;
+}
+
+static size_t apply(const struct options *o, const int32_t *tokens, size_t length, float *scores,
+                    size_t count)
+{
+    static float scratch[LARGE];
+    static struct ranked ranked[LARGE];
+    struct rules rules;
+    const struct rule_call call = { .options = o,
+                                    .tokens = tokens,
+                                    .length = length,
+                                    .scores = scores,
+                                    .V = count,
+                                    .scratch = scratch,
+                                    .ranked = ranked };
+    rules_init(&rules, o);
+    rules_apply(&rules, &call);
+    return rules.count;
+}
+
+struct rule_case {
+    const char *name;
+    double repetition_penalty;
+    size_t ngram, min_length;
+    int32_t forced_bos, forced_eos;
+    size_t length;
+    int32_t tokens[LENGTH_MAX];
+    float before[V], after[V];
+};
+
+static const struct rule_case cases[] = {
+    { "a penalty divides above zero and multiplies below, once",
+      2,
+      0,
+      0,
+      -1,
+      -1,
+      4,
+      { 0, 1, 0, 2 },
+      { 4, -4, 0, 3, -3, 1 },
+      { 2, -8, 0, 3, -3, 1 } },
+    { "a penalty below one rewards",
+      .5,
+      0,
+      0,
+      -1,
+      -1,
+      2,
+      { 0, 1 },
+      { 4, -4, 1, 1, 1, 1 },
+      { 8, -2, 1, 1, 1, 1 } },
+    { "a removed token stays removed",
+      2,
+      0,
+      0,
+      -1,
+      -1,
+      1,
+      { 0 },
+      { OFF, 1, 1, 1, 1, 1 },
+      { OFF, 1, 1, 1, 1, 1 } },
+    { "1-grams ban every token there is",
+      1,
+      1,
+      0,
+      -1,
+      -1,
+      2,
+      { 0, 3 },
+      { 1, 1, 1, 1, 1, 1 },
+      { OFF, 1, 1, OFF, 1, 1 } },
+    { "2-grams ban what followed the last token",
+      1,
+      2,
+      0,
+      -1,
+      -1,
+      5,
+      { 0, 3, 0, 4, 0 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, 1, OFF, OFF, 1 } },
+    { "a run bans itself",
+      1,
+      2,
+      0,
+      -1,
+      -1,
+      3,
+      { 5, 5, 5 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, 1, 1, 1, OFF } },
+    { "3-grams need the last two",
+      1,
+      3,
+      0,
+      -1,
+      -1,
+      6,
+      { 0, 1, 3, 4, 0, 1 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, 1, OFF, 1, 1 } },
+    { "3-grams with a different second to last ban nothing",
+      1,
+      3,
+      0,
+      -1,
+      -1,
+      6,
+      { 0, 1, 3, 4, 5, 1 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, 1, 1, 1, 1 } },
+    { "a history shorter than n bans nothing",
+      1,
+      3,
+      0,
+      -1,
+      -1,
+      2,
+      { 0, 0 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, 1, 1, 1, 1 } },
+    { "no end below the minimum",
+      1,
+      0,
+      4,
+      -1,
+      -1,
+      3,
+      { 0, 0, 0 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, OFF, 1, 1, 1 } },
+    { "an end from the minimum on",
+      1,
+      0,
+      4,
+      -1,
+      -1,
+      4,
+      { 0, 0, 0, 0 },
+      { 1, 1, 1, 1, 1, 1 },
+      { 1, 1, 1, 1, 1, 1 } },
+    { "the first token is forced",
+      1,
+      0,
+      0,
+      4,
+      -1,
+      1,
+      { 0 },
+      { 9, 9, 9, 9, 9, 9 },
+      { OFF, OFF, OFF, OFF, 0, OFF } },
+    { "behind a prefix nothing is forced",
+      1,
+      0,
+      0,
+      4,
+      -1,
+      2,
+      { 0, 1 },
+      { 9, 9, 9, 9, 9, 9 },
+      { 9, 9, 9, 9, 9, 9 } },
+    { "the last token is forced, also below the minimum",
+      1,
+      0,
+      99,
+      -1,
+      2,
+      9,
+      { 0 },
+      { 9, 9, 9, 9, 9, 9 },
+      { OFF, OFF, 0, OFF, OFF, OFF } },
+    { "the last but one is not",
+      1,
+      0,
+      0,
+      -1,
+      2,
+      8,
+      { 0 },
+      { 9, 9, 9, 9, 9, 9 },
+      { 9, 9, 9, 9, 9, 9 } },
+};
+
+static void each_rule_does_what_the_reference_does(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct rule_case *const c = &cases[i];
+        struct options o = neutral();
+        float scores[V];
+        o.repetition_penalty = c->repetition_penalty;
+        o.no_repeat_ngram_size = c->ngram;
+        o.min_length = c->min_length;
+        o.forced_bos_id = c->forced_bos;
+        o.forced_eos_id = c->forced_eos;
+        memcpy(scores, c->before, sizeof scores);
+        apply(&o, c->tokens, c->length, scores, V);
+        print_message("    %s\n", c->name);
+        for (size_t v = 0; v < V; v++)
+            assert_true(scores[v] == c->after[v]);
+    }
+}
+
+static void every_end_token_is_held_back(void **state)
+{
+    (void)state;
+    struct options o = neutral();
+    float scores[V] = { 1, 1, 1, 1, 1, 1 };
+    o.eos_ids[1] = 5;
+    o.eos_count = 2;
+    o.min_length = 3;
+    apply(&o, (int32_t[]){ 0 }, 1, scores, V);
+    assert_true(scores[2] == OFF && scores[5] == OFF);
+    assert_true(scores[1] == 1);
+}
+
+static void rules_that_are_off_are_not_called(void **state)
+{
+    (void)state;
+    struct options o = neutral();
+    float scores[V] = { 1, 2, 3, 4, 5, 6 };
+    assert_int_equal(apply(&o, (int32_t[]){ 0 }, 1, scores, V), 0);
+    o.temperature = .5;
+    o.top_k = 1;
+    o.top_p = .5;
+    o.min_p = .5;
+    assert_int_equal(apply(&o, (int32_t[]){ 0 }, 1, scores, V), 0); /* greedy: no warper */
+    for (size_t v = 0; v < V; v++)
+        assert_true(scores[v] == (float)(v + 1));
+    o.do_sample = true;
+    assert_int_equal(apply(&o, (int32_t[]){ 0 }, 1, scores, V), 4);
+}
+
+static size_t left(const float *scores, size_t count)
+{
+    size_t n = 0;
+    for (size_t v = 0; v < count; v++)
+        n += scores[v] > OFF;
+    return n;
+}
+
+static void top_k_keeps_what_equals_the_kth(void **state)
+{
+    (void)state;
+    struct options o = neutral();
+    float scores[V] = { 1, 3, 2, 2, 2, 0 };
+    o.do_sample = true;
+    o.top_k = 2;
+    apply(&o, (int32_t[]){ 0 }, 1, scores, V);
+    assert_int_equal(left(scores, V), 4);
+    assert_true(scores[0] == OFF && scores[5] == OFF);
+}
+
+static void warpers_keep_the_best_whatever_they_are_set_to(void **state)
+{
+    (void)state;
+    struct options o = neutral();
+    float scores[V] = { 1, 3, 2, 2, 2, 0 };
+    o.do_sample = true;
+    o.temperature = 1e-37;
+    o.top_k = 1;
+    o.top_p = 1e-300;
+    o.min_p = 1;
+    apply(&o, (int32_t[]){ 0 }, 1, scores, V);
+    assert_int_equal(left(scores, V), 1);
+    assert_true(scores[1] == 0);
+}
+
+static void warpers_pass_over_a_row_with_nothing_left(void **state)
+{
+    (void)state;
+    struct options o = neutral();
+    float scores[V] = { OFF, OFF, OFF, OFF, OFF, OFF };
+    o.do_sample = true;
+    o.temperature = 2;
+    o.top_k = 3;
+    o.top_p = .5;
+    o.min_p = .5;
+    apply(&o, (int32_t[]){ 0 }, 1, scores, V);
+    for (size_t v = 0; v < V; v++)
+        assert_true(scores[v] == OFF);
+}
+
+static int descending(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+static void top_p_over_a_flat_row_keeps_as_many_as_a_full_sort(void **state)
+{
+    (void)state;
+    static float scores[LARGE], sorted[LARGE];
+    for (int i = 1; i < 20; i++) {
+        struct options o = neutral();
+        double total = 0, sum = 0;
+        size_t kept = 0;
+        o.do_sample = true;
+        o.top_k = 0;
+        o.top_p = i * .05;
+        for (size_t v = 0; v < LARGE; v++) {
+            scores[v] = sorted[v] = (float)(v * 7919 % LARGE) / 4000;
+            total += exp((double)scores[v]);
+        }
+        qsort(sorted, LARGE, sizeof *sorted, descending);
+        while (sum < o.top_p * total)
+            sum += exp((double)sorted[kept++]);
+        apply(&o, (int32_t[]){ 0 }, 1, scores, LARGE);
+        assert_in_range(left(scores, LARGE), kept - 1, kept + 1);
+        for (size_t v = 0; v < LARGE; v++)
+            assert_true(scores[v] == OFF || scores[v] >= sorted[kept]);
+    }
+}
+
+static void top_p_cuts_through_equal_scores_at_the_higher_ids(void **state)
+{
+    (void)state;
+    static const double top_p[] = { 1e-9, .1, .3, .5, .7, .9, .99 };
+    static const size_t kept[] = { 1, 1, 2, 3, 4, 5, 5 };
+    static const size_t order[] = { 0, 1, 3, 4, 5, 2 }; /* five equal ones, and one without hope */
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        struct options o = neutral();
+        float scores[V] = { 2, 2, -50, 2, 2, 2 };
+        o.do_sample = true;
+        o.top_p = top_p[i];
+        apply(&o, (int32_t[]){ 0 }, 1, scores, V);
+        for (size_t j = 0; j < V; j++)
+            assert_true(scores[order[j]] == (j < kept[i] ? 2 : OFF));
+    }
+}
+
+static void a_ranking_is_a_sort_cut_short(void **state)
+{
+    (void)state;
+    struct ranked items[50];
+    for (size_t capacity = 1; capacity <= 50; capacity++) {
+        struct ranking r = { .items = items, .capacity = capacity };
+        for (uint32_t id = 0; id < 50; id++)
+            ranking_offer(&r, (float)(id * 37 % 10), id);
+        ranking_sort(&r);
+        assert_int_equal(r.count, capacity);
+        /* Ten scores, five ids each: best score first, ascending ids within it. */
+        for (size_t i = 0; i < capacity; i++) {
+            assert_true(r.items[i].score == (float)(9 - i / 5));
+            assert_true(i % 5 == 0 || r.items[i].id > r.items[i - 1].id);
+            assert_true(i % 5 != 0 || r.items[i].id < 10);
+        }
+    }
+}
+
+static void sums_of_exponentials_are_exact_to_float(void **state)
+{
+    (void)state;
+    static float scores[LARGE];
+    for (size_t count = 1; count < 200; count++) {
+        double sum = 0;
+        for (size_t v = 0; v < count; v++) {
+            scores[v] = v % 11 == 3 ? OFF : -(float)(v * 7919 % 1009) / 8 - 300;
+            sum += exp((double)scores[v] + 300);
+        }
+        assert_float_equal(logits_log_sum_exp(scores, count), log(sum) - 300, 3e-5);
+        float max = scores[0];
+        for (size_t v = 0; v < count; v++)
+            max = scores[v] > max ? scores[v] : max;
+        assert_true(logits_max(scores, count) == max);
+        assert_true(scores[logits_argmax(scores, count)] == max);
+    }
+    for (int i = 0; i < 8700; i++) {
+        const float pair[2] = { 0, -(float)i / 100 };
+        const double exact = log1p(exp((double)pair[1]));
+        assert_true(fabs(logits_log_sum_exp(pair, 2) - exact) <
+                    3e-7 * exp((double)pair[1]) + 1e-15);
+    }
+    scores[0] = scores[1] = OFF;
+    assert_true(logits_log_sum_exp(scores, 2) == -INFINITY);
+    assert_int_equal(logits_argmax((float[]){ 1, 2, 2, 1 }, 4), 1);
+}
+
+static void the_top_is_ordered_and_ends_with_no_token(void **state)
+{
+    (void)state;
+    struct token_logprob top[5];
+    const float scores[V] = { 1, OFF, 3, 1, 3, OFF };
+    const int32_t ids[5] = { 2, 4, 0, 3, -1 };
+    logits_top(scores, V, 1, top, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(top[i].id, ids[i]);
+    assert_float_equal(top[0].logprob, 2, 0);
+    logits_top(scores, V, 0, top, 1);
+    assert_int_equal(top[0].id, 2);
+}
+
+static void a_draw_never_gives_a_removed_token(void **state)
+{
+    (void)state;
+    const float scores[V] = { OFF, OFF, logf(.5f), OFF, logf(.5f), OFF };
+    assert_int_equal(draw_token(scores, V, 0, 0), 2);
+    assert_int_equal(draw_token(scores, V, 0, .4999), 2);
+    assert_int_equal(draw_token(scores, V, 0, .5001), 4);
+    assert_int_equal(draw_token(scores, V, 0, 0x1.fffffffffffffp-1), 4);
+    assert_int_equal(draw_token(scores, V, 1, .999), 4); /* a sum below the number drawn */
+}
+
+static void draws_are_uniform_and_differ_by_place(void **state)
+{
+    (void)state;
+    double sum = 0, product = 0;
+    for (uint64_t i = 0; i < 10000; i++) {
+        const double a = draw_uniform(1, i % 100, i / 100), b = draw_uniform(1, i / 100, i % 100);
+        const double c = draw_uniform(1, i % 100, i / 100 + 1);
+        assert_true(a >= 0 && a < 1);
+        assert_true(i % 101 == 0 || a != b);
+        sum += a;
+        product += (a - .5) * (c - .5);
+    }
+    assert_float_equal(sum / 10000, .5, .01);
+    assert_float_equal(product / 10000, 0, .003);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rule_does_what_the_reference_does),
+        cmocka_unit_test(every_end_token_is_held_back),
+        cmocka_unit_test(rules_that_are_off_are_not_called),
+        cmocka_unit_test(top_k_keeps_what_equals_the_kth),
+        cmocka_unit_test(warpers_keep_the_best_whatever_they_are_set_to),
+        cmocka_unit_test(warpers_pass_over_a_row_with_nothing_left),
+        cmocka_unit_test(top_p_over_a_flat_row_keeps_as_many_as_a_full_sort),
+        cmocka_unit_test(top_p_cuts_through_equal_scores_at_the_higher_ids),
+        cmocka_unit_test(a_ranking_is_a_sort_cut_short),
+        cmocka_unit_test(sums_of_exponentials_are_exact_to_float),
+        cmocka_unit_test(the_top_is_ordered_and_ends_with_no_token),
+        cmocka_unit_test(a_draw_never_gives_a_removed_token),
+        cmocka_unit_test(draws_are_uniform_and_differ_by_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
