@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,9 +14,14 @@
 
 enum { LIST_DEPTH_MAX = 8 };
 
+/* Without memory the library may call the text wrong, so what its allocations did decides. */
+static _Thread_local bool allocation_failed;
+
 static void *allocate(size_t bytes)
 {
-    return mem_alloc(bytes, 1);
+    void *block = mem_alloc(bytes, 1);
+    allocation_failed |= !block;
+    return block;
 }
 
 static void use_our_heap(void)
@@ -30,10 +36,11 @@ json_t *json_parse(const char *bytes, size_t count, const char *what, enum error
     pthread_once(&once, use_our_heap);
 
     json_error_t reason;
+    allocation_failed = false;
     json_t *json = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, &reason);
     if (json)
         return json;
-    if (json_error_code(&reason) == json_error_out_of_memory)
+    if (allocation_failed)
         error_set(err, ERR_NO_MEMORY, "no memory to parse %s", what);
     else
         error_set(err, code, "%s is not valid JSON: line %d, column %d: %s", what, reason.line,

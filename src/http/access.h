@@ -1,0 +1,20 @@
+/* access.h — who asks: ids of requests, the access log, and metrics of requests.  Any thread. */
+#ifndef HTTP_ACCESS_H
+#define HTTP_ACCESS_H
+
+#include "exchange.h"
+
+/* Fills id and traceparent from the head of the request. */
+void access_identify(struct exchange *exchange);
+
+/* The method if it is one that HTTP has, else "other": a label must come from a closed set. */
+const char *access_method(const char *method);
+
+/* One more answered request, and how long an accepted one took. */
+void access_count(const struct exchange *exchange);
+void access_observe(const struct exchange *exchange);
+
+/* One line; of probes at debug level.  Never tokens, texts or paths. */
+void access_log(const struct exchange *exchange);
+
+#endif

@@ -1,0 +1,139 @@
+#include "admission.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* Cuts ":8080" off the end. */
+static void cut_port(char *host)
+{
+    char *colon = strrchr(host, ':');
+    if (colon && colon[1 + strspn(colon + 1, "0123456789")] == '\0')
+        *colon = '\0';
+}
+
+bool admission_host_is_known(const char *host, char *const *names)
+{
+    char name[256];
+    unsigned char address[sizeof(struct in6_addr)];
+    if (strlen(host) >= sizeof name)
+        return false;
+    strcpy(name, host);
+    cut_port(name);
+    const size_t length = strlen(name);
+    if (name[0] == '[' && name[length - 1] == ']') {
+        name[length - 1] = '\0';
+        return inet_pton(AF_INET6, name + 1, address) == 1;
+    }
+    if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1)
+        return true;
+    for (; names && *names; names++)
+        if (strcasecmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+/* A page that a browser has open must not reach a daemon that only this machine should. */
+static int check_origin(const struct server *server, struct MHD_Connection *connection,
+                        const struct route *route, const char *method, struct error *err)
+{
+    const char *host = header(connection, "Host");
+    if (server->loopback && host && !routes_is_probe(route) &&
+        !admission_host_is_known(host, server->hosts))
+        return error_at(err, ERR_FORBIDDEN, "Host",
+                        "Host \"%.128s\" is neither an address nor localhost nor in server.hosts",
+                        host);
+    const char *origin = header(connection, "Origin");
+    if (origin && strcmp(method, "POST") == 0)
+        return error_at(err, ERR_FORBIDDEN, "Origin", "requests of pages of \"%.128s\" are refused",
+                        origin);
+    return 0;
+}
+
+static int check_media(struct MHD_Connection *connection, struct error *err)
+{
+    static const char json[] = "application/json";
+    const char *encoding = header(connection, "Content-Encoding");
+    if (encoding && strcasecmp(encoding, "identity") != 0)
+        return error_at(err, ERR_MEDIA_TYPE, "Content-Encoding",
+                        "compressed bodies are not read; send it without Content-Encoding");
+    const char *type = header(connection, "Content-Type");
+    if (!type)
+        return 0;
+    type += strspn(type, " \t");
+    const size_t length = strcspn(type, "; \t");
+    if (length == sizeof json - 1 && strncasecmp(type, json, length) == 0)
+        return 0;
+    return error_at(err, ERR_MEDIA_TYPE, "Content-Type",
+                    "the body must be JSON; send \"Content-Type: application/json\"");
+}
+
+struct framing {
+    size_t lengths, codings;
+};
+
+static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    (void)kind;
+    (void)value;
+    struct framing *framing = context;
+    framing->lengths += strcasecmp(name, "Content-Length") == 0;
+    framing->codings += strcasecmp(name, "Transfer-Encoding") == 0;
+    return MHD_YES;
+}
+
+/* A body whose end two readers could see at different places is how requests are smuggled. */
+static int check_framing(struct MHD_Connection *connection, struct error *err)
+{
+    struct framing framing = { 0 };
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_framing, &framing);
+    const char *coding = header(connection, "Transfer-Encoding");
+    if (framing.lengths + framing.codings > 1)
+        return error_at(err, ERR_UNSUPPORTED, "Content-Length",
+                        "the length of the body is given more than once");
+    if (coding && strcasecmp(coding, "chunked") != 0)
+        return error_at(err, ERR_UNSUPPORTED, "Transfer-Encoding",
+                        "the only Transfer-Encoding is \"chunked\"");
+    return 0;
+}
+
+static int check_length(struct MHD_Connection *connection, const struct limits *limits,
+                        struct error *err)
+{
+    const char *length = header(connection, "Content-Length");
+    if (!length || strtoull(length, NULL, 10) <= limits->body_bytes)
+        return 0;
+    return error_set(err, ERR_OVER_LIMIT, "the body has %.20s bytes; limits.body_bytes is %zu",
+                     length, limits->body_bytes);
+}
+
+int admission_check(struct admission *admission, const struct server *server,
+                    struct MHD_Connection *connection, const char *path, const char *method,
+                    struct error *err)
+{
+    *admission = (struct admission){ .name = "" };
+    const struct route *route = routes_find(path, &admission->name);
+    if (route && route->kind == ROUTE_METRICS && !server->metrics_enabled)
+        route = NULL;
+    admission->route = route;
+
+    if (check_framing(connection, err) < 0 || check_length(connection, server->limits, err) < 0) {
+        admission->at_once = true;
+        return -1;
+    }
+    admission->at_once = header(connection, "Expect") != NULL;
+    if (check_origin(server, connection, route, method, err) < 0)
+        return -1;
+    if (!route)
+        return error_set(err, ERR_NO_ROUTE, "there is nothing at this path");
+    if (!routes_allows(route, method))
+        return error_set(err, ERR_METHOD, "%s answers to %s", route->label, routes_allow(route));
+    return route->kind == ROUTE_WORK ? check_media(connection, err) : 0;
+}

@@ -1,0 +1,222 @@
+#include "exchange.h"
+
+#include "access.h"
+#include "answer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "decode.h"
+#include "probes.h"
+
+enum { DISCARD_FACTOR = 4 };
+
+static struct peer *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+struct exchange *exchange_open(struct server *server, struct MHD_Connection *connection,
+                               const char *path, const char *method)
+{
+    struct exchange *x = mem_alloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    *x = (struct exchange){
+        .server = server,
+        .connection = connection,
+        .peer = peer_of(connection),
+        .path = mem_text(path),
+        .method = access_method(method),
+        .started_ns = clock_ns(),
+    };
+    buffer_init(&x->body, server->limits->body_bytes);
+    if (!x->path || !x->peer) {
+        mem_free(x->path);
+        mem_free(x);
+        return NULL;
+    }
+    access_identify(x);
+    admission_check(&x->admission, server, connection, x->path, method, &x->error);
+    return x;
+}
+
+static enum MHD_Result send_reply(struct exchange *x, struct reply *reply)
+{
+    reply->close = reply->close || x->server->phase != SERVER_SERVING;
+    const enum MHD_Result result = reply_send(reply, x->connection, x->id);
+    x->status = reply->status;
+    access_count(x);
+    return result;
+}
+
+/* A fault of ours is worth a line of its own, with what the client is told. */
+static void log_fault(const struct exchange *x)
+{
+    struct log_line line;
+    log_begin(&line, LOG_ERROR, x->error.message);
+    log_text(&line, "request_id", x->id);
+    if (x->traceparent[0])
+        log_text(&line, "traceparent", x->traceparent);
+    log_end(&line);
+}
+
+static enum MHD_Result send_error(struct exchange *x, bool close)
+{
+    struct reply reply = { .close = close };
+    reply_error(&reply, &x->error);
+    if (x->error.code == ERR_METHOD)
+        reply.allow = routes_allow(x->admission.route);
+    if (reply.status == MHD_HTTP_INTERNAL_SERVER_ERROR)
+        log_fault(x);
+    return send_reply(x, &reply);
+}
+
+enum MHD_Result exchange_refuse(struct exchange *x)
+{
+    peers_linger(x->server->peers, x->peer);
+    return send_error(x, true);
+}
+
+bool exchange_read(struct exchange *x, const char *bytes, size_t count)
+{
+    const size_t limit = x->server->limits->body_bytes;
+    if (x->error.code == ERR_NONE) {
+        buffer_append(&x->body, bytes, count);
+        if (x->body.state == BUFFER_OK)
+            return true;
+        if (x->body.state == BUFFER_NO_MEMORY)
+            error_set(&x->error, ERR_NO_MEMORY, "no memory for the body");
+        else
+            error_set(&x->error, ERR_OVER_LIMIT, "the body is longer than limits.body_bytes, %zu",
+                      limit);
+        buffer_free(&x->body);
+    }
+    /* A client that is told only afterwards reads the answer; but there is an end to patience. */
+    x->discarded += count;
+    return x->discarded / DISCARD_FACTOR <= limit;
+}
+
+/* From a worker: the request is DONE.  After the resume the exchange may be gone. */
+static void on_done(struct request *request, void *context)
+{
+    (void)request;
+    struct exchange *x = context;
+    MHD_resume_connection(x->connection);
+}
+
+/* Rejections are a model's; a request that named none counts as an answer only. */
+static void count_rejected(const struct exchange *x)
+{
+    if (x->job.served)
+        engine_count_rejected(x->job.served->engine, error_table_row(x->error.code)->code);
+}
+
+static int decode(struct exchange *x)
+{
+    const struct decode_context context = {
+        .registry = x->server->registry,
+        .limits = x->server->limits,
+        .request_id = x->id,
+        .received_ns = x->received_ns,
+    };
+    const int rc = decode_request(&x->job, x->admission.route->work, x->body.data, x->body.length,
+                                  &context, &x->error);
+    buffer_free(&x->body);
+    if (rc < 0)
+        count_rejected(x);
+    return rc;
+}
+
+static enum MHD_Result submit(struct exchange *x)
+{
+    struct request *request = x->job.request;
+    request->done = on_done;
+    request->context = x;
+    x->rows = request->row_count;
+    x->stage = EXCHANGE_WORKING;
+    peers_watch(x->server->peers, x->peer, request);
+    MHD_suspend_connection(x->connection); /* before the submit: a worker may answer at once */
+    if (engine_submit(x->job.served->engine, request, &x->error) < 0)
+        MHD_resume_connection(x->connection);
+    return MHD_YES;
+}
+
+/* The request is DONE or was refused. */
+static enum MHD_Result answer(struct exchange *x)
+{
+    const struct request *request = x->job.request;
+    peers_watch(x->server->peers, x->peer, NULL);
+    const struct answer_usage usage = answer_usage(request);
+    x->prompt_tokens = usage.prompt_tokens;
+    x->output_tokens = usage.output_tokens;
+    struct reply reply = { .status = MHD_HTTP_OK };
+    buffer_init(&reply.body, 2 * x->server->limits->response_bytes + 65536);
+    const bool accepted = x->error.code == ERR_NONE;
+    if (accepted && request->error.code != ERR_NONE)
+        x->error = request->error;
+    if (x->error.code == ERR_NONE)
+        answer_write(&reply.body, &x->job, &x->error);
+    job_clear(&x->job);
+    if (accepted)
+        access_observe(x);
+    else
+        count_rejected(x);
+    if (x->error.code == ERR_NONE)
+        return send_reply(x, &reply);
+    buffer_free(&reply.body);
+    return send_error(x, false);
+}
+
+/* Model routes need models, and a daemon that still takes requests. */
+static int check_phase(struct exchange *x)
+{
+    if (x->server->phase == SERVER_QUIESCED)
+        return error_set(&x->error, ERR_SHUTTING_DOWN, "the daemon is shutting down");
+    if (!x->server->registry)
+        return error_set(&x->error, ERR_LOADING, "the models are being loaded");
+    return 0;
+}
+
+static enum MHD_Result begin(struct exchange *x)
+{
+    const struct route *route = x->admission.route;
+    x->received_ns = clock_ns();
+    x->counted = true;
+    atomic_fetch_add(&x->server->open_exchanges, 1);
+    peers_expect(x->server->peers, x->peer, PEERS_NO_DEADLINE);
+    if (x->error.code != ERR_NONE)
+        return send_error(x, false);
+    if (!routes_is_probe(route) && check_phase(x) < 0)
+        return send_error(x, false);
+    if (route->kind != ROUTE_WORK) {
+        struct reply reply = { .status = MHD_HTTP_OK };
+        if (probes_answer(&reply, x->server, &x->admission, &x->error) < 0)
+            return send_error(x, false);
+        return send_reply(x, &reply);
+    }
+    return decode(x) < 0 ? send_error(x, false) : submit(x);
+}
+
+enum MHD_Result exchange_run(struct exchange *x)
+{
+    return x->stage == EXCHANGE_WORKING ? answer(x) : begin(x);
+}
+
+void exchange_close(struct exchange **in)
+{
+    struct exchange *x = *in;
+    if (!x)
+        return;
+    *in = NULL;
+    access_log(x);
+    const uint64_t patience_ms = x->server->idle_timeout_ms + x->server->limits->request_timeout_ms;
+    peers_expect(x->server->peers, x->peer, clock_ns() + patience_ms * NS_PER_MS);
+    if (x->counted)
+        atomic_fetch_sub(&x->server->open_exchanges, 1);
+    job_clear(&x->job);
+    buffer_free(&x->body);
+    mem_free(x->path);
+    mem_free(x);
+}

@@ -1,0 +1,57 @@
+/* exchange.h — one request and its answer on a connection.
+ *
+ *   READING ── last byte ──▶ (answered at once: probes, refusals)
+ *      │
+ *      └── decoded, suspended, submitted ──▶ WORKING ── resumed by `done` ──▶ (answered)
+ *
+ * Threads: the connection's HTTP thread, always the same one; only `done`, which resumes the
+ * connection and touches nothing else, comes from a worker. */
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
+
+#include "admission.h"
+#include "job.h"
+#include "reply.h"
+
+enum exchange_stage { EXCHANGE_READING, EXCHANGE_WORKING };
+
+struct exchange {
+    struct server *server;
+    struct MHD_Connection *connection;
+    struct peer *peer;
+    struct admission admission;
+    char *path;         /* owned; admission.name points into it */
+    const char *method; /* one of a closed set, else "other" */
+    char id[129];       /* X-Request-Id */
+    char traceparent[129];
+    uint64_t started_ns, received_ns;
+
+    enum exchange_stage stage;
+    bool counted; /* among server->open_exchanges */
+    struct buffer body;
+    size_t discarded;   /* bytes of a body that nobody will read */
+    struct error error; /* why the answer will be a refusal */
+    struct job job;
+
+    /* for the log and the metrics */
+    unsigned status; /* 0: not answered */
+    size_t rows, prompt_tokens, output_tokens;
+};
+
+/* The head of a request is there.  NULL: no memory. */
+struct exchange *exchange_open(struct server *server, struct MHD_Connection *connection,
+                               const char *path, const char *method);
+
+/* Queues a refusal that cannot wait for the body. */
+enum MHD_Result exchange_refuse(struct exchange *exchange);
+
+/* A piece of the body.  False: give the connection up. */
+bool exchange_read(struct exchange *exchange, const char *bytes, size_t count);
+
+/* The body is complete, or a worker has resumed the connection. */
+enum MHD_Result exchange_run(struct exchange *exchange);
+
+/* The answer has left, or the connection is lost: logs, counts and frees. */
+void exchange_close(struct exchange **exchange);
+
+#endif

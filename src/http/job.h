@@ -1,0 +1,30 @@
+/* job.h — a decoded request with what its answer needs besides: the model, and how to write it.
+ *
+ * One owner at a time: the HTTP thread, except that the engine owns `request` from engine_submit()
+ * until `done`. */
+#ifndef HTTP_JOB_H
+#define HTTP_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serve/registry.h"
+
+/* The ids of a row as sent, cut if the row was cut. */
+struct sent_row {
+    int32_t *ids; /* (count), owned */
+    size_t count;
+};
+
+struct job {
+    struct served_model *served; /* borrowed; NULL until the request named a model that is loaded */
+    struct request *request;     /* owned; NULL until decoded */
+    bool base64;                 /* embeddings as text */
+    struct sent_row *sent;       /* one a row, owned; NULL unless the answer carries token ids */
+};
+
+/* Frees what the job owns; `served` stays. */
+void job_clear(struct job *job);
+
+#endif

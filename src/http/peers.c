@@ -1,0 +1,205 @@
+#include "peers.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { TICK_MS = 50, LINGER_MS = 2000, LINGER_READS = 64 };
+
+struct peer {
+    int fd; /* the library's; our own copy once `leaving` */
+    uint64_t deadline_ns;
+    struct request *request;
+    bool linger, leaving;
+    struct peer *next, *previous;
+};
+
+struct peers {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* `first` or `stopping` */
+    struct peer *first;
+    bool stopping;
+    pthread_t thread;
+};
+
+static void unlink_peer(struct peers *peers, struct peer *peer)
+{
+    if (peer->previous)
+        peer->previous->next = peer->next;
+    else
+        peers->first = peer->next;
+    if (peer->next)
+        peer->next->previous = peer->previous;
+}
+
+static bool has_left(int fd)
+{
+    struct pollfd poller = { .fd = fd, .events = POLLRDHUP };
+    return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* Throws away what a lingering peer sent.  False: nothing more will come. */
+static bool drain(int fd)
+{
+    char waste[16384];
+    for (int i = 0; i < LINGER_READS; i++) {
+        const ssize_t got = recv(fd, waste, sizeof waste, MSG_DONTWAIT);
+        if (got <= 0)
+            return got < 0;
+    }
+    return true;
+}
+
+static void look_at(struct peers *peers, struct peer *peer, uint64_t now_ns)
+{
+    if (peer->leaving) {
+        if (now_ns < peer->deadline_ns && drain(peer->fd) && !has_left(peer->fd))
+            return;
+        close(peer->fd);
+        unlink_peer(peers, peer);
+        mem_free(peer);
+    } else if (peer->request) {
+        if (has_left(peer->fd))
+            request_cancel(peer->request, ERR_CLIENT_GONE);
+    } else if (now_ns >= peer->deadline_ns) {
+        /* The library sees the end of the stream and closes. */
+        shutdown(peer->fd, SHUT_RDWR);
+    }
+}
+
+static void wait_a_tick(struct peers *peers)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += TICK_MS * (long)NS_PER_MS;
+    until.tv_sec += until.tv_nsec / (long)NS_PER_S;
+    until.tv_nsec %= (long)NS_PER_S;
+    pthread_cond_timedwait(&peers->changed, &peers->lock, &until);
+}
+
+static void *look_after(void *context)
+{
+    struct peers *peers = context;
+    pthread_mutex_lock(&peers->lock);
+    while (!peers->stopping) {
+        if (!peers->first) {
+            pthread_cond_wait(&peers->changed, &peers->lock);
+            continue;
+        }
+        const uint64_t now_ns = clock_ns();
+        for (struct peer *peer = peers->first, *next; peer; peer = next) {
+            next = peer->next;
+            look_at(peers, peer, now_ns);
+        }
+        wait_a_tick(peers);
+    }
+    pthread_mutex_unlock(&peers->lock);
+    return NULL;
+}
+
+int peers_start(struct peers **out, struct error *err)
+{
+    struct peers *peers = mem_alloc(1, sizeof *peers);
+    *out = NULL;
+    if (!peers)
+        return error_set(err, ERR_NO_MEMORY, "no memory for the list of connections");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&peers->lock, NULL);
+    pthread_cond_init(&peers->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&peers->thread, NULL, look_after, peers) != 0) {
+        pthread_cond_destroy(&peers->changed);
+        pthread_mutex_destroy(&peers->lock);
+        mem_free(peers);
+        return error_set(err, ERR_NO_MEMORY, "no thread for the connections");
+    }
+    *out = peers;
+    return 0;
+}
+
+void peers_stop(struct peers **in)
+{
+    struct peers *peers = *in;
+    if (!peers)
+        return;
+    *in = NULL;
+    pthread_mutex_lock(&peers->lock);
+    peers->stopping = true;
+    pthread_cond_signal(&peers->changed);
+    pthread_mutex_unlock(&peers->lock);
+    pthread_join(peers->thread, NULL);
+    while (peers->first) {
+        struct peer *peer = peers->first;
+        assert(peer->leaving);
+        close(peer->fd);
+        unlink_peer(peers, peer);
+        mem_free(peer);
+    }
+    pthread_cond_destroy(&peers->changed);
+    pthread_mutex_destroy(&peers->lock);
+    mem_free(peers);
+}
+
+struct peer *peers_add(struct peers *peers, int fd, uint64_t deadline_ns)
+{
+    struct peer *peer = mem_alloc(1, sizeof *peer);
+    if (!peer)
+        return NULL;
+    *peer = (struct peer){ .fd = fd, .deadline_ns = deadline_ns };
+    pthread_mutex_lock(&peers->lock);
+    peer->next = peers->first;
+    if (peer->next)
+        peer->next->previous = peer;
+    else
+        pthread_cond_signal(&peers->changed);
+    peers->first = peer;
+    pthread_mutex_unlock(&peers->lock);
+    return peer;
+}
+
+void peers_remove(struct peers *peers, struct peer *peer)
+{
+    pthread_mutex_lock(&peers->lock);
+    if (peer->linger) {
+        /* The copy keeps the connection half open when the library closes its own. */
+        shutdown(peer->fd, SHUT_WR);
+        peer->fd = dup(peer->fd);
+        peer->leaving = peer->fd >= 0;
+        peer->deadline_ns = clock_ns() + LINGER_MS * NS_PER_MS;
+    }
+    const bool over = !peer->leaving;
+    if (over)
+        unlink_peer(peers, peer);
+    pthread_mutex_unlock(&peers->lock);
+    if (over)
+        mem_free(peer);
+}
+
+void peers_expect(struct peers *peers, struct peer *peer, uint64_t deadline_ns)
+{
+    pthread_mutex_lock(&peers->lock);
+    peer->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&peers->lock);
+}
+
+void peers_watch(struct peers *peers, struct peer *peer, struct request *request)
+{
+    pthread_mutex_lock(&peers->lock);
+    peer->request = request;
+    pthread_mutex_unlock(&peers->lock);
+}
+
+void peers_linger(struct peers *peers, struct peer *peer)
+{
+    pthread_mutex_lock(&peers->lock);
+    peer->linger = true;
+    pthread_mutex_unlock(&peers->lock);
+}

@@ -1,0 +1,267 @@
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "exchange.h"
+#include "server_state.h"
+
+/* jansson goes 2048 deep into a hostile body, on the thread's stack. */
+enum { THREAD_STACK_BYTES = 1 << 20 };
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
+                                  const char *path, const char *method, const char *version,
+                                  const char *body, size_t *body_count, void **state)
+{
+    (void)version;
+    struct exchange *x = *state;
+    if (!x) {
+        *state = x = exchange_open(context, connection, path, method);
+        if (!x)
+            return MHD_NO;
+        return x->error.code != ERR_NONE && x->admission.at_once ? exchange_refuse(x) : MHD_YES;
+    }
+    if (*body_count) {
+        const bool go_on = exchange_read(x, body, *body_count);
+        *body_count = 0;
+        return go_on ? MHD_YES : MHD_NO;
+    }
+    return exchange_run(x);
+}
+
+/* Also called for a request whose first call failed: then there is no state. */
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    (void)context;
+    (void)connection;
+    (void)why;
+    struct exchange *x = *state;
+    *state = NULL;
+    exchange_close(&x);
+}
+
+static uint64_t request_deadline_ns(const struct server *server)
+{
+    return clock_ns() + server->limits->request_timeout_ms * NS_PER_MS;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **peer,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct server *server = context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *peer = peers_add(server->peers, info->connect_fd, request_deadline_ns(server));
+        gauge_add(server->connections, 1);
+        return;
+    }
+    if (*peer)
+        peers_remove(server->peers, *peer);
+    *peer = NULL;
+    gauge_add(server->connections, -1);
+}
+
+/* The request line is there: from now on the whole request has one deadline. */
+static void *on_request_line(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    (void)uri;
+    struct server *server = context;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info && info->socket_context)
+        peers_expect(server->peers, info->socket_context, request_deadline_ns(server));
+    return NULL; /* the state that on_request() begins with */
+}
+
+/* %00 would end the path early and make it another one: such a path stays as it is, and is
+ * nobody's. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
+static void on_library_message(void *context, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void on_library_message(void *context, const char *format, va_list arguments)
+{
+    (void)context;
+    char message[512];
+    vsnprintf(message, sizeof message, format, arguments);
+    message[strcspn(message, "\n")] = '\0';
+    log_write(LOG_DEBUG, "libmicrohttpd: %s", message);
+}
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* Errors: ERR_IO for a text that is no numeric address. */
+static int parse_address(union address *out, socklen_t *length, const struct http_config *config,
+                         struct server *server, struct error *err)
+{
+    *out = (union address){ 0 };
+    if (inet_pton(AF_INET, config->address, &out->v4.sin_addr) == 1) {
+        out->v4.sin_family = AF_INET;
+        out->v4.sin_port = htons(config->port);
+        *length = sizeof out->v4;
+        server->loopback = ntohl(out->v4.sin_addr.s_addr) >> 24 == 127;
+        return 0;
+    }
+    if (inet_pton(AF_INET6, config->address, &out->v6.sin6_addr) == 1) {
+        out->v6.sin6_family = AF_INET6;
+        out->v6.sin6_port = htons(config->port);
+        *length = sizeof out->v6;
+        server->loopback = IN6_IS_ADDR_LOOPBACK(&out->v6.sin6_addr);
+        return 0;
+    }
+    return error_set(err, ERR_IO, "cannot listen on \"%s\": it is no numeric address",
+                     config->address);
+}
+
+/* A listening socket, or −1.  Sets server->port. */
+static int listen_on(const struct http_config *config, struct server *server, struct error *err)
+{
+    union address address;
+    socklen_t length;
+    if (parse_address(&address, &length, config, server, err) < 0)
+        return -1;
+    const int one = 1, zero = 0;
+    const int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        goto fail;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (address.any.sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(fd, &address.any, length) < 0 || listen(fd, SOMAXCONN) < 0 ||
+        getsockname(fd, &address.any, &length) < 0)
+        goto fail;
+    /* The port lies at the same place in both kinds. */
+    server->port = ntohs(address.v4.sin_port);
+    return fd;
+
+fail:
+    error_set(err, ERR_IO, "cannot listen on %s port %u: %s", config->address,
+              (unsigned)config->port, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static struct MHD_Daemon *start_daemon(struct server *server, const struct http_config *config,
+                                       int listener)
+{
+    const size_t threads =
+        config->threads < config->connections ? config->threads : config->connections;
+    const unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem options[] = {
+        { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_library_message, NULL }, /* for the others too */
+        { MHD_OPTION_LISTEN_SOCKET, listener, NULL },
+        { MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? (intptr_t)threads : 0, NULL },
+        { MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES, NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections, NULL },
+        { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((config->idle_timeout_ms + 999) / 1000), NULL },
+        { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server },
+        { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server },
+        { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, server },
+        { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)unescape, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_ARRAY, options,
+                            MHD_OPTION_END);
+}
+
+int server_start(struct server **out, const struct http_config *config, const struct limits *limits,
+                 struct metrics *metrics, struct error *err)
+{
+    *out = NULL;
+    struct server *server = mem_alloc(1, sizeof *server);
+    if (!server)
+        return error_set(err, ERR_NO_MEMORY, "no memory for the server");
+    server->limits = limits;
+    server->metrics = metrics;
+    server->idle_timeout_ms = config->idle_timeout_ms;
+    server->metrics_enabled = config->metrics_enabled;
+    server->hosts = config->hosts;
+    server->quiesced_fd = -1;
+    server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
+    server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");
+
+    const int listener = listen_on(config, server, err);
+    if (listener < 0 || peers_start(&server->peers, err) < 0)
+        goto fail;
+    server->daemon = start_daemon(server, config, listener);
+    if (!server->daemon) {
+        error_set(err, ERR_IO, "cannot serve %s port %u: libmicrohttpd does not start: %s",
+                  config->address, (unsigned)server->port, strerror(errno));
+        goto fail;
+    }
+    *out = server;
+    return 0;
+
+fail:
+    if (listener >= 0)
+        close(listener);
+    server_stop(&server);
+    return -1;
+}
+
+void server_set_registry(struct server *server, const struct registry *registry)
+{
+    server->registry = registry;
+    gauge_set(server->ready, 1);
+}
+
+uint16_t server_port(const struct server *server)
+{
+    return server->port;
+}
+
+void server_drain(struct server *server)
+{
+    server->phase = SERVER_DRAINING;
+    gauge_set(server->ready, 0);
+}
+
+void server_quiesce(struct server *server)
+{
+    server->phase = SERVER_QUIESCED;
+    gauge_set(server->ready, 0);
+    server->quiesced_fd = MHD_quiesce_daemon(server->daemon);
+    /* The library's threads may still look at the descriptor, so it stays open; but who connects
+     * now shall be refused, not left waiting. */
+    if (server->quiesced_fd >= 0)
+        shutdown(server->quiesced_fd, SHUT_RDWR);
+}
+
+size_t server_open_exchanges(const struct server *server)
+{
+    return server->open_exchanges;
+}
+
+void server_stop(struct server **in)
+{
+    struct server *server = *in;
+    if (!server)
+        return;
+    *in = NULL;
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    if (server->quiesced_fd >= 0)
+        close(server->quiesced_fd);
+    peers_stop(&server->peers);
+    mem_free(server);
+}
