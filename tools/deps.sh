@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs with apt what building and running (run), or also testing (test), needs.
 #   usage: tools/deps.sh run|test
-# Does nothing, without network and root, when everything is there.  SUDO= names another command than sudo.
+# Does nothing, without network and root, when everything is there.  SUDO= names another command
+# than sudo.
 set -euo pipefail
 
 # "a|b": one of them is enough; the first is installed.
@@ -19,7 +20,7 @@ test) packages=("${run[@]}" "${test[@]}") headers+=(curl/curl.h) ;;
     ;;
 esac
 
-# Elsewhere the libraries have other names: say which headers are not there, and leave them to the user.
+# Elsewhere the packages have other names: say which headers are missing, and leave it to the user.
 without_apt() {
     local missing=() header
     for header in "${headers[@]}"; do
@@ -29,7 +30,8 @@ without_apt() {
     [ ${#missing[@]} -eq 0 ] && exit 0
     cat >&2 <<END
 This is no Debian or Ubuntu, so install these with the system's package manager, headers included:
-  GNU make, gcc or clang, curl, libmicrohttpd, jansson, OpenBLAS (with cblas.h), libyaml, PCRE2, utf8proc
+  GNU make, gcc or clang, curl, libmicrohttpd, jansson, OpenBLAS (with cblas.h), libyaml, PCRE2,
+  utf8proc
   and for the tests: cmocka, libcurl, bats, jq
 Missing headers: ${missing[*]}
 END

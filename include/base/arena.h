@@ -1,7 +1,7 @@
 /* arena.h — a reserved piece of address space that is handed out from the front.
  *
- * The whole size is reserved at start and touched as needed, so that a forward pass allocates nothing.
- * One thread at a time. */
+ * The whole size is reserved at start and touched as needed, so that a forward pass allocates
+ * nothing. One thread at a time. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -19,8 +19,8 @@ struct arena {
 int arena_open(struct arena *arena, size_t bytes, struct error *err);
 void arena_close(struct arena *arena);
 
-/* count × size bytes at a 64-byte boundary, not zeroed.  Whoever sized the arena sized it for this: a
- * take that does not fit is a bug and aborts. */
+/* count × size bytes at a 64-byte boundary, not zeroed.  Whoever sized the arena sized it for this:
+ * a take that does not fit is a bug and aborts. */
 void *arena_take(struct arena *arena, size_t count, size_t size);
 
 /* The mark to return to with arena_release(): what was taken since is given back. */

@@ -1,5 +1,5 @@
-/* buffer.h — bytes that grow up to a limit.  Failure is sticky: append as much as you like, ask once.
- * One thread at a time. */
+/* buffer.h — bytes that grow up to a limit.  Failure is sticky: append as much as you like, ask
+ * once. One thread at a time. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 

@@ -1,8 +1,8 @@
 /* error.h — what went wrong, once, where it was known.
  *
- * A function that can fail returns 0 or -1 (or a pointer or NULL) and takes a `struct error *` last.
- * The first error wins: a caller on the way up may not replace it.  `http` maps a code to a status and
- * a JSON code in one table (src/http/error_table.c). */
+ * A function that can fail returns 0 or -1 (or a pointer or NULL) and takes a `struct error *`
+ * last. The first error wins: a caller on the way up may not replace it.  `http` maps a code to a
+ * status and a JSON code in one table (src/http/error_table.c). */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -51,7 +51,8 @@ struct error {
     char message[512]; /* one sentence; names field, value and limit where they exist */
 };
 
-/* Fills *err unless it holds an error already.  Returns -1, so that `return error_set(…)` reads well. */
+/* Fills *err unless it holds an error already.  Returns -1, so that `return error_set(…)` reads
+ * well. */
 int error_set(struct error *err, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,6 +1,7 @@
 /* log.h — one JSON object a line on stderr.
  *
- * Every text is JSON-escaped, so no client can forge a line.  Lines are written whole, from any thread. */
+ * Every text is JSON-escaped, so no client can forge a line.  Lines are written whole, from any
+ * thread. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

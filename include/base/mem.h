@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* count × size zeroed bytes; NULL when there are none or the product overflows.  mem_free() frees. */
+/* count × size zeroed bytes; NULL when there are none or the product overflows.  mem_free() frees.
+ */
 void *mem_alloc(size_t count, size_t size) __attribute__((warn_unused_result));
 
 /* Like realloc, with a checked product.  On failure `block` is untouched and still the caller's.

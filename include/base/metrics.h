@@ -1,8 +1,10 @@
-/* metrics.h — counters, gauges and histograms, and their text for /metrics (exposition format 0.0.4).
+/* metrics.h — counters, gauges and histograms, and their text for /metrics (exposition format
+ * 0.0.4).
  *
- * Series are made once, under the registry's lock (a leaf), and live as long as the registry.  Updates
- * are atomic and lock-free, from any thread.  A histogram's buckets are read into one snapshot before
- * they are printed, so that inside one scrape they are cumulative and +Inf equals _count. */
+ * Series are made once, under the registry's lock (a leaf), and live as long as the registry.
+ * Updates are atomic and lock-free, from any thread.  A histogram's buckets are read into one
+ * snapshot before they are printed, so that inside one scrape they are cumulative and +Inf equals
+ * _count. */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
 
@@ -19,9 +21,9 @@ struct histogram;
 struct metrics *metrics_create(void); /* NULL: no memory */
 void metrics_destroy(struct metrics *metrics);
 
-/* The series of that name and labels, made if it is not there; never NULL (without memory the process
- * has a series nobody reads).  `help` and the kind of the first call hold.  `labels` is the inside of
- * the braces, escaped with metrics_label(), or "". */
+/* The series of that name and labels, made if it is not there; never NULL (without memory the
+ * process has a series nobody reads).  `help` and the kind of the first call hold.  `labels` is the
+ * inside of the braces, escaped with metrics_label(), or "". */
 struct counter *metrics_counter(struct metrics *metrics, const char *name, const char *help,
                                 const char *labels);
 struct gauge *metrics_gauge(struct metrics *metrics, const char *name, const char *help,

@@ -8,7 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_INT, VALUE_REAL, VALUE_TEXT, VALUE_LIST, VALUE_OBJECT };
+enum value_kind {
+    VALUE_NULL,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_REAL,
+    VALUE_TEXT,
+    VALUE_LIST,
+    VALUE_OBJECT
+};
 
 struct value {
     enum value_kind kind;
@@ -22,7 +30,8 @@ struct value {
     size_t count;
 };
 
-/* Frees what the value owns and makes it null.  An OBJECT carries no content: no option takes one. */
+/* Frees what the value owns and makes it null.  An OBJECT carries no content: no option takes one.
+ */
 void value_clear(struct value *value);
 
 struct setting {

@@ -1,7 +1,8 @@
 /* server.h — the HTTP face of the daemon: routes, JSON, probes and /metrics.
  *
- * Threads: libmicrohttpd's own epoll threads parse, check and push; a connection is suspended while the
- * engine works on its request and resumed by the worker that ends it.  main starts and stops. */
+ * Threads: libmicrohttpd's own epoll threads parse, check and push; a connection is suspended while
+ * the engine works on its request and resumed by the worker that ends it.  main starts and stops.
+ */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -11,13 +12,13 @@
 #include "serve/registry.h"
 
 struct http_config {
-    const char *address;         /* "127.0.0.1", "::1", "0.0.0.0" … */
-    uint16_t port;               /* 0: the system picks one */
-    size_t threads;              /* epoll threads */
-    size_t connections;          /* open at once */
-    uint64_t idle_timeout_ms;    /* a kept connection without a request */
+    const char *address;      /* "127.0.0.1", "::1", "0.0.0.0" … */
+    uint16_t port;            /* 0: the system picks one */
+    size_t threads;           /* epoll threads */
+    size_t connections;       /* open at once */
+    uint64_t idle_timeout_ms; /* a kept connection without a request */
     bool metrics_enabled;
-    char *const *hosts;          /* names a Host header may carry on loopback; NULL-terminated */
+    char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated */
 };
 
 struct server;

@@ -1,10 +1,12 @@
 /* kernels.h — the loops where the time goes, one table of functions for each instruction set.
  *
- * kernels_init() fills the table, portable first, then every set that the machine has overwrites what it
- * improves.  Const afterwards; every function is pure on its arguments and safe from any thread.
+ * kernels_init() fills the table, portable first, then every set that the machine has overwrites
+ * what it improves.  Const afterwards; every function is pure on its arguments and safe from any
+ * thread.
  *
- * Order of summation: `gemm` sums each output element in one order that depends on K alone, so a row of
- * x gives the same bits whatever other rows are in the batch and however columns are split among threads. */
+ * Order of summation: `gemm` sums each output element in one order that depends on K alone, so a
+ * row of x gives the same bits whatever other rows are in the batch and however columns are split
+ * among threads. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -25,8 +27,8 @@ struct matrix {
     size_t rows, columns;
 };
 
-/* y (M, N) = x (M, K) · wᵀ + bias, for the output columns first … end−1 only: threads share one product
- * by columns.  w is (N, K); x and y have row strides in floats.  bias may be NULL. */
+/* y (M, N) = x (M, K) · wᵀ + bias, for the output columns first … end−1 only: threads share one
+ * product by columns.  w is (N, K); x and y have row strides in floats.  bias may be NULL. */
 struct gemm {
     const float *x;
     size_t x_stride;
@@ -39,7 +41,7 @@ struct gemm {
 };
 
 struct kernels {
-    const char *isa;  /* "portable", "avx2", "avx512": for logs and /metrics */
+    const char *isa;       /* "portable", "avx2", "avx512": for logs and /metrics */
     const char *gemm_name; /* "own" or "openblas" */
 
     void (*gemm)(const struct gemm *product);
@@ -59,8 +61,8 @@ struct kernels {
  * Errors: ERR_CONFIG: no such name, or the machine lacks the set. */
 int kernels_init(struct kernels *kernels, const char *isa, const char *gemm, struct error *err);
 
-/* Compares the chosen table with plain loops over small awkward shapes.  Errors: ERR_INTERNAL names the
- * kernel that is wrong. */
+/* Compares the chosen table with plain loops over small awkward shapes.  Errors: ERR_INTERNAL names
+ * the kernel that is wrong. */
 int kernels_check(const struct kernels *kernels, struct error *err);
 
 /* Products whose shape belongs to one row (a row's encoder attention); OpenBLAS, one thread.

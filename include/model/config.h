@@ -1,7 +1,8 @@
 /* config.h — what config.json says, as one struct for every family.
  *
- * A family is a row of the table in src/model/family.c: its name, how its fields are read and what its
- * tensors are called.  Everything after reading is this struct: there is one encoder and one decoder. */
+ * A family is a row of the table in src/model/family.c: its name, how its fields are read and what
+ * its tensors are called.  Everything after reading is this struct: there is one encoder and one
+ * decoder. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
@@ -68,10 +69,10 @@ struct model_config {
     int32_t pad_id, bos_id, eos_id, start_id; /* −1: none */
 };
 
-/* Reads DIR/config.json into *config, and the default generation options into *defaults (owned by the
- * caller, settings_free): those of generation_config.json if the folder has one, else the generation
- * fields of config.json.  Unknown fields are logged as warnings.
- * Errors: ERR_IO, ERR_BAD_MODEL (names file and field), ERR_NO_MEMORY. */
+/* Reads DIR/config.json into *config, and the default generation options into *defaults (owned by
+ * the caller, settings_free): those of generation_config.json if the folder has one, else the
+ * generation fields of config.json.  Unknown fields are logged as warnings. Errors: ERR_IO,
+ * ERR_BAD_MODEL (names file and field), ERR_NO_MEMORY. */
 int config_read(struct model_config *config, struct settings *defaults, const char *dir,
                 struct error *err);
 

@@ -1,10 +1,11 @@
 /* forward.h — the one forward pass of all families, over packed rows.
  *
- * Packed: the real tokens of many rows lie one after another, (M, D), M = the sum of the rows' lengths;
- * there is no padding.  Attention runs row by row, every other product once over all M tokens.
+ * Packed: the real tokens of many rows lie one after another, (M, D), M = the sum of the rows'
+ * lengths; there is no padding.  Attention runs row by row, every other product once over all M
+ * tokens.
  *
- * Every function is bounded, allocates nothing (scratch comes from the caller's arena and is given back)
- * and may run in many threads at once on arenas and caches of their own.
+ * Every function is bounded, allocates nothing (scratch comes from the caller's arena and is given
+ * back) and may run in many threads at once on arenas and caches of their own.
  *
  * What a row gets depends on the row alone, to the bit: products over the batch have an order of
  * summation that ignores the batch (kernels.h), and attention sees one row. */
@@ -48,8 +49,7 @@ struct key_values {
 };
 
 /* Floats that `base` needs. */
-size_t key_values_floats(const struct model_config *config, size_t source_count,
-                         size_t slot_count);
+size_t key_values_floats(const struct model_config *config, size_t source_count, size_t slot_count);
 
 /* Cross keys and values of decoder layer `index` for all rows: x (M, D) is the encoder's output. */
 void decoder_cross(const struct pass *pass, size_t index, const float *x, size_t M,

@@ -58,8 +58,8 @@ struct model {
 
 /* Opens the folder `dir`.  *out is the caller's until model_close(); NULL on failure.
  * Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY; messages name the file and the field or tensor. */
-int model_open(struct model **out, const char *dir, const char *name,
-               const struct kernels *kernels, struct error *err);
+int model_open(struct model **out, const char *dir, const char *name, const struct kernels *kernels,
+               struct error *err);
 
 /* Unmaps and sets *model to NULL.  *model may be NULL.  No thread may still use it. */
 void model_close(struct model **model);

@@ -1,13 +1,12 @@
 /* engine.h — continuous batching for one model.
  *
  * An engine is a bounded queue of rows and one lane for each worker: the rows that this worker has
- * admitted, its scratch and its key/value cache.  A worker steps the lanes of all engines in turn; one
- * step is
- *   admit    waiting rows while hypothesis slots, cache and token budget allow
- *   encode   at most `encode_token_layers` token-layers of the admitted rows, while others decode
- *   decode   one pass over the last token of every live hypothesis (and pieces of prefixes and of
- *            targets to score), whatever their options
- *   search   rules and choice for each row; finished rows leave at once
+ * admitted, its scratch and its key/value cache.  A worker steps the lanes of all engines in turn;
+ * one step is admit    waiting rows while hypothesis slots, cache and token budget allow encode at
+ * most `encode_token_layers` token-layers of the admitted rows, while others decode decode   one
+ * pass over the last token of every live hypothesis (and pieces of prefixes and of targets to
+ * score), whatever their options search   rules and choice for each row; finished rows leave at
+ * once
  *
  * Threads
  *   HTTP threads  engine_submit().

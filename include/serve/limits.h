@@ -1,4 +1,5 @@
-/* limits.h — what one request, one queue and one wait may reach.  Each is a key of the configuration. */
+/* limits.h — what one request, one queue and one wait may reach.  Each is a key of the
+ * configuration. */
 #ifndef SERVE_LIMITS_H
 #define SERVE_LIMITS_H
 

@@ -19,11 +19,12 @@ struct registry {
     size_t count;
 };
 
-/* The model of that name; NULL: none.  `name` NULL: the only one loaded, NULL when there are several. */
+/* The model of that name; NULL: none.  `name` NULL: the only one loaded, NULL when there are
+ * several. */
 struct served_model *registry_find(const struct registry *registry, const char *name);
 
-/* The generation options that a model's folder asks for: the table's, then the special ids of config.json,
- * then the folder's defaults.  Errors: those of options_set_defaults(). */
+/* The generation options that a model's folder asks for: the table's, then the special ids of
+ * config.json, then the folder's defaults.  Errors: those of options_set_defaults(). */
 int registry_defaults(struct options *options, const struct model *model, struct error *err);
 
 #endif

@@ -8,17 +8,17 @@
  *   REFUSED
  *
  * Who may touch the request, and what is true:
- *   PARSED   The HTTP thread that parsed it.  Everything was checked against the model and the limits.
- *   QUEUED   The engine's queue, under its lock.  No row has been taken.
- *   RUNNING  Each row belongs to the queue or to one lane (a worker); rows are scheduled, not requests.
- *            A row's `answer` is written by its owner alone, without a lock.
- *   DONE     The HTTP thread again, after `done` was called: every row has ended.  `error.code` is
- *            ERR_NONE and every answer complete, or `error` says why not.
- *   REFUSED  The HTTP thread: engine_submit() failed; `done` was not and will not be called.
+ *   PARSED   The HTTP thread that parsed it.  Everything was checked against the model and the
+ * limits. QUEUED   The engine's queue, under its lock.  No row has been taken. RUNNING  Each row
+ * belongs to the queue or to one lane (a worker); rows are scheduled, not requests. A row's
+ * `answer` is written by its owner alone, without a lock. DONE     The HTTP thread again, after
+ * `done` was called: every row has ended.  `error.code` is ERR_NONE and every answer complete, or
+ * `error` says why not. REFUSED  The HTTP thread: engine_submit() failed; `done` was not and will
+ * not be called.
  *
- * From any thread: request_cancel() (a flag that the engine honours between steps) and request_fail()
- * (the first failure wins; one failed row fails the request).  Every change of state goes through
- * request_move(). */
+ * From any thread: request_cancel() (a flag that the engine honours between steps) and
+ * request_fail() (the first failure wins; one failed row fails the request).  Every change of state
+ * goes through request_move(). */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
 
@@ -51,15 +51,16 @@ struct row_answer {
 
     /* generate: the finished search holds the sequences */
     struct search *search;
-    /* generate: for each sequence (L, H, target places, sent_count); places are start, prefix and the
-     * generated tokens but the last.  NULL unless asked. */
+    /* generate: for each sequence (L, H, target places, sent_count); places are start, prefix and
+     * the generated tokens but the last.  NULL unless asked. */
     float **sequence_attentions;
 
     /* score: (target_count) */
     float *token_logprobs;
     struct token_logprob *top_logprobs; /* (target_count, request.top_logprobs) or NULL */
-    float *decoder_attentions; /* (L, H, target_count, target_count); place 0 is the start; or NULL */
-    float *cross_attentions;   /* (L, H, target_count, sent_count) or NULL */
+    float
+        *decoder_attentions; /* (L, H, target_count, target_count); place 0 is the start; or NULL */
+    float *cross_attentions; /* (L, H, target_count, sent_count) or NULL */
 };
 
 struct row {
@@ -82,7 +83,7 @@ struct row {
     struct row_answer answer;
 
     /* the engine's, from here on */
-    struct row *next;      /* in a list of whoever owns the row */
+    struct row *next;  /* in a list of whoever owns the row */
     size_t width;      /* hypotheses it may have at once; 0: encode only */
     size_t slots;      /* of self keys and values */
     size_t key_values; /* floats of KV cache it reserves */
@@ -111,21 +112,22 @@ struct request {
     uint64_t deadline_ns;
     uint64_t queued_ns;
 
-    /* Called once, from a worker's thread, when the request is DONE: it may be freed by another thread
-     * before this returns, so the caller touches it no more. */
+    /* Called once, from a worker's thread, when the request is DONE: it may be freed by another
+     * thread before this returns, so the caller touches it no more. */
     void (*done)(struct request *request, void *context);
     void *context;
 
     /* the engine's */
     struct engine *engine;
     _Atomic enum request_state state;
-    _Atomic enum error_code cancelled; /* ERR_NONE, ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN */
-    atomic_size_t rows_left;           /* that have not ended */
-    atomic_bool failed;                /* set by the one who then writes `error` */
+    _Atomic enum error_code
+        cancelled;           /* ERR_NONE, ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN */
+    atomic_size_t rows_left; /* that have not ended */
+    atomic_bool failed;      /* set by the one who then writes `error` */
     struct error error;
-    struct row *waiting;           /* rows not yet taken; queue->lock */
-    size_t waiting_count;          /* queue->lock */
-    struct request *next, *previous; /* in the queue's ring; queue->lock */
+    struct row *waiting;                             /* rows not yet taken; queue->lock */
+    size_t waiting_count;                            /* queue->lock */
+    struct request *next, *previous;                 /* in the queue's ring; queue->lock */
     struct request *watched_next, *watched_previous; /* in the watcher's list; its lock */
 };
 

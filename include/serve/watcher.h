@@ -1,7 +1,8 @@
 /* watcher.h — the thread that notices passed deadlines.
  *
- * A suspended connection notices neither its deadline nor its client's leaving; the watcher sets the
- * cancel flag of the request, nothing else.  Its lock is a leaf and guards the list of requests. */
+ * A suspended connection notices neither its deadline nor its client's leaving; the watcher sets
+ * the cancel flag of the request, nothing else.  Its lock is a leaf and guards the list of
+ * requests. */
 #ifndef SERVE_WATCHER_H
 #define SERVE_WATCHER_H
 

@@ -1,5 +1,5 @@
-/* workers.h — the worker threads: each steps its lane of every engine in turn and sleeps when there is
- * nothing to do. */
+/* workers.h — the worker threads: each steps its lane of every engine in turn and sleeps when there
+ * is nothing to do. */
 #ifndef SERVE_WORKERS_H
 #define SERVE_WORKERS_H
 

@@ -22,8 +22,8 @@ enum log_level log_level(void)
     return lowest;
 }
 
-/* `value` as the inside of a JSON string.  Bytes beyond ASCII are kept when they are valid where they
- * come from (our own texts, checked UTF-8); control characters are escaped. */
+/* `value` as the inside of a JSON string.  Bytes beyond ASCII are kept when they are valid where
+ * they come from (our own texts, checked UTF-8); control characters are escaped. */
 static size_t escape(char *out, size_t room, const char *value)
 {
     size_t n = 0;

@@ -16,9 +16,9 @@ const char *blas_start(void)
 
 void blas_nt(const struct blas *p)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n, (blasint)p->k,
-                p->alpha, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride, 0.0f, p->c,
-                (blasint)p->c_stride);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n,
+                (blasint)p->k, p->alpha, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
+                0.0f, p->c, (blasint)p->c_stride);
 }
 
 void blas_nn(const struct blas *p)
@@ -48,9 +48,16 @@ void gemm_openblas(const struct gemm *g)
         else
             for (size_t i = 0; i < rows * K; i++)
                 panel[i] = stored_to_float(g->w.data, g->w.dtype, n * K + i);
-        blas_nt(&(struct blas){ .m = g->M, .n = rows, .k = K, .alpha = 1.0f,
-                                .a = g->x, .a_stride = g->x_stride, .b = w, .b_stride = K,
-                                .c = g->y + n, .c_stride = g->y_stride });
+        blas_nt(&(struct blas){ .m = g->M,
+                                .n = rows,
+                                .k = K,
+                                .alpha = 1.0f,
+                                .a = g->x,
+                                .a_stride = g->x_stride,
+                                .b = w,
+                                .b_stride = K,
+                                .c = g->y + n,
+                                .c_stride = g->y_stride });
     }
     for (size_t m = 0; m < g->M && g->bias; m++)
         for (size_t n = g->first; n < g->end; n++)

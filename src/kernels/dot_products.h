@@ -7,13 +7,13 @@
  *   vec_load_f16(const uint16_t *), vec_load_bf16(const uint16_t *)
  *   KERNEL_SET, TILE_ROWS       the name in the table; rows of x in a tile
  *
- * Order of summation: lane j of one accumulator adds the elements j, j + LANES, … and vec_sum() folds
- * the lanes; the last, partial vector is filled with zeros.  The order depends on K alone, so the size
- * of the tile that computes an element does not change its bits.
+ * Order of summation: lane j of one accumulator adds the elements j, j + LANES, … and vec_sum()
+ * folds the lanes; the last, partial vector is filled with zeros.  The order depends on K alone, so
+ * the size of the tile that computes an element does not change its bits.
  *
- * The tile is MR rows of x by NR rows of w: each loaded weight is used MR times and needs no packing,
- * so weights are read straight from the mapping.  Rows of x go in blocks that stay in the L2 cache
- * while all of w passes by. */
+ * The tile is MR rows of x by NR rows of w: each loaded weight is used MR times and needs no
+ * packing, so weights are read straight from the mapping.  Rows of x go in blocks that stay in the
+ * L2 cache while all of w passes by. */
 
 enum { X_BLOCK_ROWS = 64 };
 
@@ -62,9 +62,9 @@ tile(const struct gemm *g, size_t m, size_t n, enum dtype dtype, const size_t MR
     for (size_t i = 0; i < MR && whole < K; i++) {
         const vec value = load_stored_part(x + i * g->x_stride + whole, DTYPE_F32, K - whole);
         for (size_t j = 0; j < NR; j++)
-            sums[i][j] = vec_fma(
-                value, load_stored_part(w + (j * K + whole) * element, dtype, K - whole),
-                sums[i][j]);
+            sums[i][j] =
+                vec_fma(value, load_stored_part(w + (j * K + whole) * element, dtype, K - whole),
+                        sums[i][j]);
     }
     for (size_t i = 0; i < MR; i++)
         for (size_t j = 0; j < NR; j++)
@@ -112,7 +112,8 @@ static float dot(const float *x, const float *y, size_t n)
     return vec_sum(sum);
 }
 
-/* The remainder goes through padded vectors too: the same element gets the same bits in any place. */
+/* The remainder goes through padded vectors too: the same element gets the same bits in any place.
+ */
 static void axpy(float a, const float *x, float *y, size_t n)
 {
     const size_t whole = n / LANES * LANES;

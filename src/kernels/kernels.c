@@ -17,8 +17,8 @@ const char *dtype_name(enum dtype dtype)
     return names[dtype];
 }
 
-/* The compiler's run-time check asks CPUID and XCR0, so a set that the system does not save is no set.
- * F16C has no name there; every CPU with AVX2 has it. */
+/* The compiler's run-time check asks CPUID and XCR0, so a set that the system does not save is no
+ * set. F16C has no name there; every CPU with AVX2 has it. */
 static bool machine_has(const char *isa)
 {
 #if defined(__x86_64__)

@@ -27,12 +27,12 @@ static void store(void *data, enum dtype dtype, size_t index, float value)
     else
         ((uint16_t *)data)[index] =
             value == 0.0f ? 0
-                          : (uint16_t)((bits >> 16 & 0x8000) |
-                                       (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff));
+                          : (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 0xff) - 112) << 10) |
+                                       (bits >> 13 & 0x3ff));
 }
 
-static int check_gemm(const struct kernels *kernels, size_t M, size_t N, size_t K,
-                      enum dtype dtype, struct error *err)
+static int check_gemm(const struct kernels *kernels, size_t M, size_t N, size_t K, enum dtype dtype,
+                      struct error *err)
 {
     static const float not_a_number = NAN;
     float x[SIDE_MAX * SIDE_MAX], w[SIDE_MAX * SIDE_MAX], stored[SIDE_MAX * SIDE_MAX];
@@ -48,8 +48,14 @@ static int check_gemm(const struct kernels *kernels, size_t M, size_t N, size_t 
         bias[i] = next_value(&state);
     for (size_t i = 0; i < M * N; i++)
         y[i] = not_a_number;
-    kernels->gemm(&(struct gemm){ .x = x, .x_stride = K, .M = M, .w = { stored, dtype, N, K },
-                                  .bias = bias, .y = y, .y_stride = N, .end = N });
+    kernels->gemm(&(struct gemm){ .x = x,
+                                  .x_stride = K,
+                                  .M = M,
+                                  .w = { stored, dtype, N, K },
+                                  .bias = bias,
+                                  .y = y,
+                                  .y_stride = N,
+                                  .end = N });
     for (size_t m = 0; m < M; m++) {
         for (size_t n = 0; n < N; n++) {
             double sum = bias[n];

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* Queries whose scores are in memory at once; a constant, so that a row's bits depend on the row alone. */
+/* Queries whose scores are in memory at once; a constant, so that a row's bits depend on the row
+ * alone. */
 enum { QUERY_BLOCK = 128 };
 
 size_t attention_scratch_bytes(size_t keys_max)
@@ -76,9 +77,16 @@ static void row_scores(const struct pass *pass, const struct attention_weights *
     const struct model_config *c = &pass->model->config;
     const size_t K = c->key_width, stride = c->heads * K;
     if (c->attention_score != SCORE_ADDITIVE) {
-        blas_nt(&(struct blas){ .m = n, .n = S, .k = K, .alpha = score_scale(c),
-                                .a = q, .a_stride = stride, .b = k, .b_stride = stride,
-                                .c = scores, .c_stride = S });
+        blas_nt(&(struct blas){ .m = n,
+                                .n = S,
+                                .k = K,
+                                .alpha = score_scale(c),
+                                .a = q,
+                                .a_stride = stride,
+                                .b = k,
+                                .b_stride = stride,
+                                .c = scores,
+                                .c_stride = S });
         return;
     }
     for (size_t i = 0; i < n; i++)
@@ -105,9 +113,16 @@ void attention_row(const struct pass *pass, const struct attention_weights *atte
                                query_places ? (size_t)query_places[first + i] : first + i,
                                scores + i * S, S);
             }
-            blas_nn(&(struct blas){ .m = n, .n = W, .k = S, .alpha = 1.0f,
-                                    .a = scores, .a_stride = S, .b = v + h * W, .b_stride = values,
-                                    .c = out + first * values + h * W, .c_stride = values });
+            blas_nn(&(struct blas){ .m = n,
+                                    .n = W,
+                                    .k = S,
+                                    .alpha = 1.0f,
+                                    .a = scores,
+                                    .a_stride = S,
+                                    .b = v + h * W,
+                                    .b_stride = values,
+                                    .c = out + first * values + h * W,
+                                    .c_stride = values });
         }
     }
     arena_release(pass->arena, mark);

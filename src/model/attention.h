@@ -1,31 +1,33 @@
 /* attention.h — softmax(score(q, k)) · v, for a whole row or for one query.  Private to src/model.
  *
- * q and k rows are (H, K), v rows (H, value width), side by side in one row of memory.  Masked tokens
- * are not among the keys at all, so they have exactly no weight. */
+ * q and k rows are (H, K), v rows (H, value width), side by side in one row of memory.  Masked
+ * tokens are not among the keys at all, so they have exactly no weight. */
 #ifndef MODEL_ATTENTION_H
 #define MODEL_ATTENTION_H
 
 #include "model/forward.h"
 
-/* To be called once on projected queries and once on projected keys, (M, H·K), before they are used or
- * stored: cosine attention divides each head by its length. */
+/* To be called once on projected queries and once on projected keys, (M, H·K), before they are used
+ * or stored: cosine attention divides each head by its length. */
 void attention_prepare(const struct model_config *config, float *rows, size_t M);
 
 /* Where attention weights go: query i's row of head h begins at
- * weights + (h · queries_max + i) · keys_max, and key j's place in it is key_places[j], or j if that is NULL. */
+ * weights + (h · queries_max + i) · keys_max, and key j's place in it is key_places[j], or j if
+ * that is NULL. */
 struct attention_record {
     float *weights; /* NULL: nowhere */
     size_t queries_max, keys_max;
     const int32_t *key_places;
 };
 
-/* Every token of a row attends to every other: q, k, v, out (S, …). `query_places` as key_places. */
+/* Every token of a row attends to every other: q, k, v, out (S, …). `query_places` as key_places.
+ */
 void attention_row(const struct pass *pass, const struct attention_weights *attention,
                    const float *q, const float *k, const float *v, size_t S, float *out,
                    const struct attention_record *record, const int32_t *query_places);
 
-/* One query over `count` keys; key j lies in row path[j] of `keys` and `values`, or in row j if path is
- * NULL.  out (H, value width).  The weights are recorded as query `query_place`. */
+/* One query over `count` keys; key j lies in row path[j] of `keys` and `values`, or in row j if
+ * path is NULL.  out (H, value width).  The weights are recorded as query `query_place`. */
 struct attention_query {
     const float *q;
     const float *keys, *values;

@@ -16,8 +16,7 @@ void linear(const struct pass *pass, const struct linear *linear, const float *x
 }
 
 /* Mean and variance in double: a long row of equal numbers must not get a variance of rounding. */
-void norm_rows(const struct pass *pass, const struct norm *norm, const float *x, size_t M,
-               float *y)
+void norm_rows(const struct pass *pass, const struct norm *norm, const float *x, size_t M, float *y)
 {
     const size_t D = pass->model->config.width;
     const double eps = (double)pass->model->config.norm_eps;
@@ -29,8 +28,8 @@ void norm_rows(const struct pass *pass, const struct norm *norm, const float *x,
         const double mean = sum / (double)D;
         for (size_t i = 0; i < D; i++)
             squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-        const double spread = unbiased ? sqrt(squares / (double)(D - 1)) + eps
-                                       : sqrt(squares / (double)D + eps);
+        const double spread =
+            unbiased ? sqrt(squares / (double)(D - 1)) + eps : sqrt(squares / (double)D + eps);
         const float center = (float)mean, scale = (float)(1.0 / spread);
         for (size_t i = 0; i < D; i++)
             y[i] = (x[i] - center) * scale * norm->weight[i] + norm->bias[i];
@@ -74,8 +73,8 @@ static const void *matrix_row(const struct matrix *matrix, size_t row)
     return (const char *)matrix->data + row * matrix->columns * dtype_bytes(matrix->dtype);
 }
 
-void embed_token(const struct pass *pass, const struct stack *stack, int32_t token,
-                 size_t position, float *x)
+void embed_token(const struct pass *pass, const struct stack *stack, int32_t token, size_t position,
+                 float *x)
 {
     const size_t D = pass->model->config.width;
     const float scale = pass->model->config.embedding_scale;
@@ -83,8 +82,8 @@ void embed_token(const struct pass *pass, const struct stack *stack, int32_t tok
     float *place = arena_take(pass->arena, D, sizeof *place);
     pass->kernels->widen(matrix_row(&stack->tokens, (size_t)token), stack->tokens.dtype, x, D);
     if (stack->positions.data)
-        pass->kernels->widen(matrix_row(&stack->positions, position), stack->positions.dtype,
-                             place, D);
+        pass->kernels->widen(matrix_row(&stack->positions, position), stack->positions.dtype, place,
+                             D);
     for (size_t i = 0; i < D; i++)
         x[i] = x[i] * scale + (stack->positions.data ? place[i] : 0.0f);
     arena_release(pass->arena, mark);

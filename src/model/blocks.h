@@ -16,8 +16,8 @@ void norm_rows(const struct pass *pass, const struct norm *norm, const float *x,
 void activate(enum activation activation, float *x, size_t count);
 
 /* x (D) = the token's embedding, scaled, plus that of its position. */
-void embed_token(const struct pass *pass, const struct stack *stack, int32_t token,
-                 size_t position, float *x);
+void embed_token(const struct pass *pass, const struct stack *stack, int32_t token, size_t position,
+                 float *x);
 
 /* A sublayer f around its residual, by the model's norm position:
  *   post: x = norm(x + f(x));  pre: x = x + f(norm(x)).

@@ -7,8 +7,7 @@ static int wrong(const struct field *field, const json_t *value, const char *fil
                  struct error *err)
 {
     char text[64] = "";
-    const size_t length =
-        json_dumpb(value, text, sizeof text - 1, JSON_ENCODE_ANY | JSON_COMPACT);
+    const size_t length = json_dumpb(value, text, sizeof text - 1, JSON_ENCODE_ANY | JSON_COMPACT);
     text[length < sizeof text ? length : sizeof text - 1] = '\0';
     char set[256] = "";
     if (field->kind == FIELD_SIZE || field->kind == FIELD_FLOAT)
@@ -20,8 +19,8 @@ static int wrong(const struct field *field, const json_t *value, const char *fil
     for (size_t i = 0; field->kind == FIELD_CHOICE && field->choices[i]; i++)
         snprintf(set + strlen(set), sizeof set - strlen(set), "%s\"%s\"", i ? ", " : "one of ",
                  field->choices[i]);
-    return error_set(err, ERR_BAD_MODEL, "%s: \"%s\" is %s; it must be %s", file, field->name,
-                     text, set);
+    return error_set(err, ERR_BAD_MODEL, "%s: \"%s\" is %s; it must be %s", file, field->name, text,
+                     set);
 }
 
 static bool in_range(const struct field *field, double value)

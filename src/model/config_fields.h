@@ -12,12 +12,13 @@ enum field_kind { FIELD_SIZE, FIELD_FLOAT, FIELD_BOOL, FIELD_CHOICE, FIELD_ID };
 struct field {
     const char *name;
     enum field_kind kind;
-    size_t offset;              /* of a size_t, float, bool, enum or int32_t in the caller's struct */
+    size_t offset; /* of a size_t, float, bool, enum or int32_t in the caller's struct */
     const char *const *choices; /* CHOICE: NULL-terminated, in the order of the enum */
     double min, max;            /* SIZE, FLOAT */
 };
 
-/* Fills `target` from the fields that `json` has; what it lacks keeps its value.  `file` is for errors. */
+/* Fills `target` from the fields that `json` has; what it lacks keeps its value.  `file` is for
+ * errors. */
 int fields_read(void *target, const struct field *fields, size_t count, const json_t *json,
                 const char *file, struct error *err);
 

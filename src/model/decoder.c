@@ -14,8 +14,7 @@ static size_t layer_floats(const struct model_config *c, size_t source_count, si
     return (source_count + slot_count) * c->heads * (c->key_width + c->value_width);
 }
 
-size_t key_values_floats(const struct model_config *config, size_t source_count,
-                         size_t slot_count)
+size_t key_values_floats(const struct model_config *config, size_t source_count, size_t slot_count)
 {
     return config->decoder_layers * layer_floats(config, source_count, slot_count);
 }
@@ -147,8 +146,8 @@ static void decoder_self(const struct pass *pass, size_t index, const struct seg
 }
 
 static void decoder_cross_attention(const struct pass *pass, size_t index,
-                                    const struct segment *segments, size_t segment_count,
-                                    float *x, size_t M)
+                                    const struct segment *segments, size_t segment_count, float *x,
+                                    size_t M)
 {
     const struct layer *layer = &pass->model->decoder.layers[index];
     const size_t mark = arena_mark(pass->arena);
@@ -163,8 +162,8 @@ static void decoder_cross_attention(const struct pass *pass, size_t index,
     arena_release(pass->arena, mark);
 }
 
-void decoder_forward(const struct pass *pass, const struct segment *segments,
-                     size_t segment_count, float *x)
+void decoder_forward(const struct pass *pass, const struct segment *segments, size_t segment_count,
+                     float *x)
 {
     const struct stack *stack = &pass->model->decoder;
     const size_t D = pass->model->config.width;
@@ -199,8 +198,8 @@ size_t pass_scratch_bytes(const struct model_config *c, size_t M, size_t source_
     const size_t projections = arena_need(M * c->width, sizeof(float)) +
                                2 * arena_need(M * keys, sizeof(float)) +
                                2 * arena_need(M * values, sizeof(float));
-    const size_t inner = arena_need(M * c->width, sizeof(float)) +
-                         arena_need(M * c->inner_width, sizeof(float));
+    const size_t inner =
+        arena_need(M * c->width, sizeof(float)) + arena_need(M * c->inner_width, sizeof(float));
     const size_t scores =
         attention_scratch_bytes(source_max > target_max ? source_max : target_max);
     return (projections > inner ? projections : inner) + scores +

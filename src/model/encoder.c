@@ -48,8 +48,7 @@ static void self_attention(const struct pass *pass, size_t index, const struct s
                                            .keys_max = row->sent_count,
                                            .key_places = row->places };
         if (row->attentions)
-            record.weights =
-                row->attentions + index * c->heads * row->sent_count * row->sent_count;
+            record.weights = row->attentions + index * c->heads * row->sent_count * row->sent_count;
         attention_row(pass, &layer->self, q + first * keys, k + first * keys, v + first * values,
                       row->count, mixed + first * values, &record, row->places);
     }

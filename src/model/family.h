@@ -9,18 +9,18 @@
 
 #include "model/config.h"
 
-/* Names of the tensors, without ".weight" or ".bias".  In a pattern `*` stands for "encoder" or "decoder"
- * and `#` for the number of the layer. */
+/* Names of the tensors, without ".weight" or ".bias".  In a pattern `*` stands for "encoder" or
+ * "decoder" and `#` for the number of the layer. */
 struct tensor_names {
-    const char *shared;           /* table of source and target */
+    const char *shared; /* table of source and target */
     const char *tokens;
     const char *positions;
     const char *embedding_norm;
     const char *final_norm;
-    const char *layer;            /* the prefix of what follows */
-    const char *self, *cross;     /* attention, within the layer */
-    const char *q, *k, *v, *out;  /* within the attention */
-    const char *score;            /* a whole name within the attention */
+    const char *layer;                             /* the prefix of what follows */
+    const char *self, *cross;                      /* attention, within the layer */
+    const char *q, *k, *v, *out;                   /* within the attention */
+    const char *score;                             /* a whole name within the attention */
     const char *self_norm, *cross_norm, *ffn_norm; /* within the layer */
     const char *ffn_in, *ffn_out;
     const char *output;

@@ -8,7 +8,8 @@
 #include "config_fields.h"
 #include "family.h"
 
-/* What the file says before defaults that depend on other fields are resolved; 0 or −1: not said. */
+/* What the file says before defaults that depend on other fields are resolved; 0 or −1: not said.
+ */
 struct transformer_fields {
     size_t d_model, encoder_layers, decoder_layers, attention_heads, d_ff, d_k, d_v;
     size_t vocab_size, src_vocab_size, tgt_vocab_size, max_position_embeddings;
@@ -31,9 +32,18 @@ static const char *const positions[] = { "sinusoidal", "learned", "none", NULL }
 static const char *const activations[] = { "relu", "gelu", "gelu_tanh", "silu", NULL };
 
 #define PLACE(member) offsetof(struct transformer_fields, member)
-#define SIZE(name, least, most) { #name, FIELD_SIZE, PLACE(name), NULL, least, most }
-#define FLAG(name) { #name, FIELD_BOOL, PLACE(name), NULL, 0, 0 }
-#define ID(name) { #name, FIELD_ID, PLACE(name), NULL, 0, 0 }
+#define SIZE(name, least, most)                                                                    \
+    {                                                                                              \
+#name, FIELD_SIZE, PLACE(name), NULL, least, most                                          \
+    }
+#define FLAG(name)                                                                                 \
+    {                                                                                              \
+#name, FIELD_BOOL, PLACE(name), NULL, 0, 0                                                 \
+    }
+#define ID(name)                                                                                   \
+    {                                                                                              \
+#name, FIELD_ID, PLACE(name), NULL, 0, 0                                                   \
+    }
 
 static const struct field fields[] = {
     SIZE(d_model, 1, 1 << 16),
@@ -72,10 +82,11 @@ enum { FIELD_COUNT = sizeof fields / sizeof *fields };
 /* Fields that a config.json may carry and that change nothing here. */
 static bool is_neutral(const char *name)
 {
-    static const char *const neutral[] = { "model_type",   "architectures",      "torch_dtype",
-                                           "dtype",        "transformers_version", "dropout",
-                                           "final_layer_norm", "is_encoder_decoder", "max_length",
-                                           "_name_or_path" };
+    static const char *const neutral[] = { "model_type",           "architectures",
+                                           "torch_dtype",          "dtype",
+                                           "transformers_version", "dropout",
+                                           "final_layer_norm",     "is_encoder_decoder",
+                                           "max_length",           "_name_or_path" };
     for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
         if (strcmp(neutral[i], name) == 0)
             return true;
@@ -116,8 +127,8 @@ static int check_fields(struct transformer_fields *f, const char *file, struct e
                 { "eos_token_id", f->eos_token_id, f->tgt_vocab_size } };
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (ids[i].id >= 0 && (size_t)ids[i].id >= ids[i].vocabulary)
-            return error_set(err, ERR_BAD_MODEL, "%s: \"%s\" is %d; the vocabulary is 0..%zu",
-                             file, ids[i].name, ids[i].id, ids[i].vocabulary - 1);
+            return error_set(err, ERR_BAD_MODEL, "%s: \"%s\" is %d; the vocabulary is 0..%zu", file,
+                             ids[i].name, ids[i].id, ids[i].vocabulary - 1);
     return 0;
 }
 
@@ -183,7 +194,8 @@ static int read_transformer(struct model_config *config, const json_t *json, con
     if (json_is_boolean(final_norm))
         f.final_layer_norm = json_is_true(final_norm);
     else if (final_norm && !json_is_null(final_norm))
-        return error_set(err, ERR_BAD_MODEL, "%s: \"final_layer_norm\" must be true or false", file);
+        return error_set(err, ERR_BAD_MODEL, "%s: \"final_layer_norm\" must be true or false",
+                         file);
     if (f.src_vocab_size == 0)
         f.src_vocab_size = f.vocab_size;
     if (f.tgt_vocab_size == 0)
@@ -192,7 +204,8 @@ static int read_transformer(struct model_config *config, const json_t *json, con
         return -1;
     const char *name;
     json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, value)
+    {
         if (!fields_have(fields, FIELD_COUNT, name) && !is_neutral(name))
             log_write(LOG_WARNING, "%s: unknown field \"%s\"", file, name);
     }

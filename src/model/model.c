@@ -18,7 +18,8 @@ struct binder {
 
 enum { NAME_BYTES = 256 };
 
-/* `pattern` with its `*` and `#` filled in; cut if it does not fit, and then no tensor has the name. */
+/* `pattern` with its `*` and `#` filled in; cut if it does not fit, and then no tensor has the
+ * name. */
 static void expand(char name[NAME_BYTES], const char *pattern, const char *stack, size_t layer)
 {
     size_t length = 0;
@@ -183,8 +184,8 @@ static int bind_all(const struct binder *b)
     return 0;
 }
 
-int model_open(struct model **out, const char *dir, const char *name,
-               const struct kernels *kernels, struct error *err)
+int model_open(struct model **out, const char *dir, const char *name, const struct kernels *kernels,
+               struct error *err)
 {
     *out = NULL;
     struct model *model = mem_alloc(1, sizeof *model);

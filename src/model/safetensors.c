@@ -20,21 +20,11 @@ static const struct stored_type {
     bool readable;
     enum dtype dtype;
 } types[] = {
-    { "F32", 4, true, DTYPE_F32 },
-    { "F16", 2, true, DTYPE_F16 },
-    { "BF16", 2, true, DTYPE_BF16 },
-    { "F64", 8, false, 0 },
-    { "I64", 8, false, 0 },
-    { "I32", 4, false, 0 },
-    { "I16", 2, false, 0 },
-    { "I8", 1, false, 0 },
-    { "U64", 8, false, 0 },
-    { "U32", 4, false, 0 },
-    { "U16", 2, false, 0 },
-    { "U8", 1, false, 0 },
-    { "BOOL", 1, false, 0 },
-    { "F8_E4M3", 1, false, 0 },
-    { "F8_E5M2", 1, false, 0 },
+    { "F32", 4, true, DTYPE_F32 }, { "F16", 2, true, DTYPE_F16 }, { "BF16", 2, true, DTYPE_BF16 },
+    { "F64", 8, false, 0 },        { "I64", 8, false, 0 },        { "I32", 4, false, 0 },
+    { "I16", 2, false, 0 },        { "I8", 1, false, 0 },         { "U64", 8, false, 0 },
+    { "U32", 4, false, 0 },        { "U16", 2, false, 0 },        { "U8", 1, false, 0 },
+    { "BOOL", 1, false, 0 },       { "F8_E4M3", 1, false, 0 },    { "F8_E5M2", 1, false, 0 },
 };
 
 static const struct stored_type *find_type(const char *name)
@@ -90,8 +80,7 @@ static int read_shape(struct tensor *tensor, const json_t *shape)
 static int read_tensor(struct tensor *tensor, const char *name, const json_t *entry,
                        const char *data, size_t data_bytes, const char *path, struct error *err)
 {
-    const struct stored_type *type =
-        find_type(json_string_value(json_object_get(entry, "dtype")));
+    const struct stored_type *type = find_type(json_string_value(json_object_get(entry, "dtype")));
     if (!type)
         return error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" has no known dtype", path, name);
     if (read_shape(tensor, json_object_get(entry, "shape")) < 0)
@@ -160,7 +149,8 @@ static int read_header(struct safetensors *file, const json_t *header, const cha
     file->tensors = mem_alloc(json_object_size(header), sizeof *file->tensors);
     if (!file->tensors)
         return error_set(err, ERR_NO_MEMORY, "%s", path);
-    json_object_foreach ((json_t *)(uintptr_t)header, name, entry) {
+    json_object_foreach((json_t *)(uintptr_t)header, name, entry)
+    {
         if (strcmp(name, "__metadata__") == 0)
             continue;
         if (read_tensor(&file->tensors[file->tensor_count], name, entry, data, data_bytes, path,
@@ -190,8 +180,7 @@ int safetensors_open(struct safetensors *file, const char *path, struct error *e
         goto fail;
     }
     header = json_parse((const char *)start + 8, (size_t)header_bytes, path, ERR_BAD_MODEL, err);
-    if (!header ||
-        read_header(file, header, (const char *)start + 8 + header_bytes, path, err) < 0)
+    if (!header || read_header(file, header, (const char *)start + 8 + header_bytes, path, err) < 0)
         goto fail;
     json_decref(header);
     return 0;

@@ -1,9 +1,10 @@
 /* safetensors.h — one weight file, mapped read-only.  Private to src/model.
  *
  * The format: 8 bytes, little-endian: the header's length n; n bytes of JSON, an object
- *   {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …, "__metadata__": {…}}
- * with offsets counted from the header's end; then the data, which the tensors cover without hole or
- * overlap.  The file is untrusted: every number is checked before it is used, once, at open. */
+ *   {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …, "__metadata__":
+ * {…}} with offsets counted from the header's end; then the data, which the tensors cover without
+ * hole or overlap.  The file is untrusted: every number is checked before it is used, once, at
+ * open. */
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
 
@@ -34,7 +35,8 @@ struct safetensors {
     size_t tensor_count;
 };
 
-/* Maps the file.  On failure nothing is left open.  Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY. */
+/* Maps the file.  On failure nothing is left open.  Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY.
+ */
 int safetensors_open(struct safetensors *file, const char *path, struct error *err);
 void safetensors_close(struct safetensors *file);
 

@@ -22,12 +22,13 @@ void weights_close(struct weights **weights);
 int weights_matrix(struct weights *weights, const char *name, size_t rows, size_t columns,
                    struct matrix *matrix, struct error *err);
 
-/* The tensor as `count` floats, whatever its shape: from the mapping when it is float32, else widened
- * once.  Vectors are small; matrices stay narrow. */
+/* The tensor as `count` floats, whatever its shape: from the mapping when it is float32, else
+ * widened once.  Vectors are small; matrices stay narrow. */
 int weights_vector(struct weights *weights, const char *name, size_t count,
                    const struct kernels *kernels, const float **vector, struct error *err);
 
-/* `count` floats that live as long as the weights, for tables that are computed.  NULL: no memory. */
+/* `count` floats that live as long as the weights, for tables that are computed.  NULL: no memory.
+ */
 float *weights_scratch(struct weights *weights, size_t count);
 
 /* The dtype that most of the bytes have, and how many elements there are. */

@@ -219,7 +219,7 @@ static int set_eos_list(struct options *options, const struct option *option,
         return error_at(err, ERR_OUT_OF_RANGE, place.text, "%s has %zu ids; it must be %s",
                         place.text, value->count, option->range);
     for (size_t i = 0; i < value->count; i++) {
-        double number;
+        double number = 0;
         if (read_number(option, &value->items[i], &number, param, err) < 0)
             return -1;
         options->eos_ids[i] = (int32_t)number;

@@ -23,8 +23,8 @@ static int check_config(const struct engine_config *config, const struct limits 
           config->batch_tokens },
         { "limits.sequences", "limits.queue_sequences", limits->sequences,
           limits->queue_sequences },
-        { "limits.default_max_new_tokens", "limits.max_new_tokens",
-          limits->default_max_new_tokens, limits->max_new_tokens },
+        { "limits.default_max_new_tokens", "limits.max_new_tokens", limits->default_max_new_tokens,
+          limits->max_new_tokens },
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].least > rules[i].most)

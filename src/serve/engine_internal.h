@@ -24,7 +24,8 @@ struct task {
     int32_t *review; /* REVIEW: (slots), its decoder inputs; lives behind the cache */
 };
 
-/* What one task feeds in one decoder step: its segments and states lie together, pieces in order. */
+/* What one task feeds in one decoder step: its segments and states lie together, pieces in order.
+ */
 struct piece {
     struct task *task;
     size_t states; /* new tokens */
@@ -39,7 +40,8 @@ struct lane {
     struct kv_pool pool;
     size_t width_used; /* hypotheses reserved by tasks */
 
-    /* The encoder pass under way: rows that will be decoded first, then rows that are only encoded. */
+    /* The encoder pass under way: rows that will be decoded first, then rows that are only encoded.
+     */
     struct task **encoding;
     size_t encoding_count, decoded_count;
     struct source_row *sources;

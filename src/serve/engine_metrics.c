@@ -14,8 +14,8 @@ static struct histogram *waits(const struct engine_metrics *m, const char *name,
                              COUNT(wait_bounds));
 }
 
-static struct histogram *counts(const struct engine_metrics *m, const char *name,
-                                const char *help, const char *phase)
+static struct histogram *counts(const struct engine_metrics *m, const char *name, const char *help,
+                                const char *phase)
 {
     char labels[600];
     snprintf(labels, sizeof labels, "%s%s%s%s", m->model_label, phase ? ",phase=\"" : "",
@@ -53,10 +53,10 @@ static void init_histograms(struct engine_metrics *m)
     m->step_duration = waits(m, "seqd_decode_step_duration_seconds", "Time of a decoder step.");
     m->inter_token = waits(m, "seqd_inter_token_latency_seconds",
                            "Time between two tokens of a row, averaged over the row.");
-    m->first_token = metrics_histogram(
-        m->registry, "seqd_time_to_first_token_seconds",
-        "From the last byte of a request to the first token of a row.", m->model_label,
-        request_bounds, COUNT(request_bounds));
+    m->first_token =
+        metrics_histogram(m->registry, "seqd_time_to_first_token_seconds",
+                          "From the last byte of a request to the first token of a row.",
+                          m->model_label, request_bounds, COUNT(request_bounds));
     m->source_tokens = counts(m, "seqd_sequence_source_tokens", "Source tokens of a row.", NULL);
     m->sequence_tokens =
         counts(m, "seqd_sequence_generated_tokens", "Generated tokens of a sequence.", NULL);
@@ -89,20 +89,19 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
     metrics_counter(registry, "seqd_padding_tokens_total",
                     "Work spent on padding: rows are packed, so it stays 0.", m->model_label);
     for (enum finish_reason r = FINISH_EOS; r <= FINISH_TIMEOUT; r++)
-        m->finished[r] = with_reason(m, "seqd_sequences_finished_total",
-                                     "Generated sequences.", finish_reason_name(r));
+        m->finished[r] = with_reason(m, "seqd_sequences_finished_total", "Generated sequences.",
+                                     finish_reason_name(r));
     static const enum error_code reasons[] = { ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN };
     for (size_t i = 0; i < COUNT(reasons); i++)
         cancelled(m, reasons[i]);
     init_histograms(m);
-    m->queue_sequences = metrics_gauge(registry, "seqd_queue_sequences", "Rows that wait.",
-                                       m->model_label);
+    m->queue_sequences =
+        metrics_gauge(registry, "seqd_queue_sequences", "Rows that wait.", m->model_label);
     m->active_sequences = metrics_gauge(registry, "seqd_active_sequences",
                                         "Rows admitted and not ended.", m->model_label);
     m->kv_cache_bytes = metrics_gauge(registry, "seqd_kv_cache_bytes",
                                       "Key/value cache reserved by rows.", m->model_label);
-    set_constant(m, "seqd_queue_limit_sequences", "Rows that may wait.",
-                 limits->queue_sequences);
+    set_constant(m, "seqd_queue_limit_sequences", "Rows that may wait.", limits->queue_sequences);
     set_constant(m, "seqd_active_sequences_limit", "Hypotheses that may live at once.",
                  config->batch_sequences * config->workers);
     set_constant(m, "seqd_kv_cache_limit_bytes", "Key/value cache.", config->kv_cache_bytes);

@@ -68,8 +68,7 @@ void kv_pool_give(struct kv_pool *pool, float *piece, size_t count)
     while (i < pool->free_count && pool->free[i].first < first)
         i++;
     pool->used -= count;
-    const bool joins_before =
-        i > 0 && pool->free[i - 1].first + pool->free[i - 1].count == first;
+    const bool joins_before = i > 0 && pool->free[i - 1].first + pool->free[i - 1].count == first;
     const bool joins_after = i < pool->free_count && first + count == pool->free[i].first;
     if (joins_before) {
         pool->free[i - 1].count += count;
@@ -82,8 +81,7 @@ void kv_pool_give(struct kv_pool *pool, float *piece, size_t count)
         pool->free[i].count += count;
     } else {
         assert(pool->free_count < pool->free_max);
-        memmove(&pool->free[i + 1], &pool->free[i],
-                (pool->free_count - i) * sizeof *pool->free);
+        memmove(&pool->free[i + 1], &pool->free[i], (pool->free_count - i) * sizeof *pool->free);
         pool->free[i] = (struct kv_extent){ first, count };
         pool->free_count++;
     }

@@ -1,7 +1,8 @@
 /* kv_pool.h — the memory of one lane's key/value caches, given out in whole pieces, first fit.
  * Private to src/serve; one thread.
  *
- * A row reserves all it can ever need when it is admitted, so nothing is preempted and nothing grows. */
+ * A row reserves all it can ever need when it is admitted, so nothing is preempted and nothing
+ * grows. */
 #ifndef SERVE_KV_POOL_H
 #define SERVE_KV_POOL_H
 

@@ -104,7 +104,8 @@ static struct task *admit_row(struct lane *lane, struct row *row)
     return task;
 }
 
-/* Rows to be decoded go before rows that are only encoded, so that the former's states lie together. */
+/* Rows to be decoded go before rows that are only encoded, so that the former's states lie
+ * together. */
 static void insert_encoding(struct lane *lane, struct task *task)
 {
     size_t place = lane->encoding_count++;

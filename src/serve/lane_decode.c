@@ -1,4 +1,5 @@
-/* The decoder step of a lane: generation, scoring, and the review that records attention weights. */
+/* The decoder step of a lane: generation, scoring, and the review that records attention weights.
+ */
 #include <string.h>
 
 #include "base/clock.h"
@@ -190,8 +191,7 @@ static int advance(struct lane *lane, struct task *task, float *logits, struct e
     return search_done(row->answer.search) ? start_review(lane, task, err) : 0;
 }
 
-static int use_piece(struct lane *lane, const struct piece *piece, float *logits,
-                     struct error *err)
+static int use_piece(struct lane *lane, const struct piece *piece, float *logits, struct error *err)
 {
     struct task *task = piece->task;
     task->fed += feeds_hypotheses(task) ? 1 : piece->states;

@@ -79,10 +79,9 @@ static void finish_row(struct lane *lane, struct task *task, const float *x)
     task->phase = row->request->kind == REQUEST_GENERATE ? TASK_GENERATE : TASK_SCORE;
     lane->decoding[lane->decoding_count++] = task;
     struct error error = { 0 };
-    if (task->phase == TASK_GENERATE &&
-        search_create(&row->answer.search, &row->options,
-                      lane->engine->model->config.target_vocabulary, row->prefix,
-                      row->prefix_count, &error) < 0)
+    if (task->phase == TASK_GENERATE && search_create(&row->answer.search, &row->options,
+                                                      lane->engine->model->config.target_vocabulary,
+                                                      row->prefix, row->prefix_count, &error) < 0)
         lane_fail(lane, task, &error);
 }
 
@@ -118,8 +117,7 @@ static bool run_stage(struct lane *lane, const struct pass *pass)
                       lane->caches, lane->decoded_count);
     if (stage + 1 == c->encoder_layers)
         encoder_finish(pass, lane->hidden, lane->encoding_tokens);
-    const size_t last =
-        c->encoder_layers + (lane->decoded_count > 0 ? c->decoder_layers : 0);
+    const size_t last = c->encoder_layers + (lane->decoded_count > 0 ? c->decoder_layers : 0);
     return lane->stage < last;
 }
 

@@ -103,8 +103,7 @@ struct row *queue_take(struct queue *queue, const struct room *room)
         if (fits(request->waiting, room)) {
             queue->overtakes = looked == 0 ? 0 : queue->overtakes + 1;
             row = take_first(queue, request);
-        } else if (queue->overtakes >= queue->overtakes_max ||
-                   request->next == queue->oldest) {
+        } else if (queue->overtakes >= queue->overtakes_max || request->next == queue->oldest) {
             break;
         } else {
             request = request->next;

@@ -1,8 +1,8 @@
 /* queue.h — rows that wait for a lane, of one engine.  Private to src/serve.
  *
- * A ring of requests, oldest first; taking a row sends its request to the back, so requests take turns.
- * A row that does not fit may be passed over by the next ones, at most `overtakes_max` times in a row;
- * then everything waits for it.
+ * A ring of requests, oldest first; taking a row sends its request to the back, so requests take
+ * turns. A row that does not fit may be passed over by the next ones, at most `overtakes_max` times
+ * in a row; then everything waits for it.
  *
  * Locks: queue->lock guards every field and the requests' `waiting` lists.  It is a leaf: under it
  * nothing is allocated, no other lock is taken and no callback runs. */
@@ -32,8 +32,8 @@ struct room {
 int queue_open(struct queue *queue, size_t limit, size_t overtakes_max, struct error *err);
 void queue_free(struct queue *queue); /* it must be empty */
 
-/* All rows of the request or none.  The queue owns it afterwards, in state QUEUED; on failure it stays
- * the caller's, in PARSED.  Errors: ERR_BUSY, ERR_SHUTTING_DOWN. */
+/* All rows of the request or none.  The queue owns it afterwards, in state QUEUED; on failure it
+ * stays the caller's, in PARSED.  Errors: ERR_BUSY, ERR_SHUTTING_DOWN. */
 int queue_push(struct queue *queue, struct request *request, struct error *err);
 void queue_close(struct queue *queue);
 

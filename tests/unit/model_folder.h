@@ -1,4 +1,5 @@
-/* model_folder.h — tiny `transformer` folders written for one test.  D 4, H 2, F 8, V 6, 1+1 layers. */
+/* model_folder.h — tiny `transformer` folders written for one test.  D 4, H 2, F 8, V 6, 1+1
+ * layers. */
 #ifndef TESTS_MODEL_FOLDER_H
 #define TESTS_MODEL_FOLDER_H
 
@@ -25,8 +26,9 @@ struct folder_options {
 };
 
 static const char folder_config[] =
-    "{\"model_type\": \"transformer\", \"d_model\": 4, \"encoder_layers\": 1, \"decoder_layers\": 1,"
-    " \"attention_heads\": 2, \"d_ff\": 8, \"vocab_size\": 6, \"share_embeddings\": true,"
+    "{\"model_type\": \"transformer\", \"d_model\": 4, \"encoder_layers\": 1,"
+    " \"decoder_layers\": 1, \"attention_heads\": 2, \"d_ff\": 8, \"vocab_size\": 6,"
+    " \"share_embeddings\": true,"
     " \"tie_output\": true, \"max_position_embeddings\": 16}";
 
 static inline void folder_write(const struct folder *folder, const char *name, const void *bytes,
@@ -71,10 +73,10 @@ static inline size_t folder_put(char *data, enum dtype dtype, uint32_t *state)
         return memcpy(data, &bits, 4), 4;
     uint16_t half = (uint16_t)(bits >> 16);
     if (dtype == DTYPE_F16)
-        half = value == 0.0f ? 0
-                             : (uint16_t)((bits >> 16 & 0x8000) |
-                                          (((bits >> 23 & 0xff) - 112) << 10) |
-                                          (bits >> 13 & 0x3ff));
+        half = value == 0.0f
+                   ? 0
+                   : (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 0xff) - 112) << 10) |
+                                (bits >> 13 & 0x3ff));
     return memcpy(data, &half, 2), 2;
 }
 
@@ -87,12 +89,17 @@ static const struct folder_tensor folder_tensors[] = {
     { "shared.weight", 6, 4 },
 #define ATTENTION(prefix)                                                                          \
     { prefix ".q_proj.weight", 4, 4 }, { prefix ".k_proj.weight", 4, 4 },                          \
-    { prefix ".v_proj.weight", 4, 4 }, { prefix ".out_proj.weight", 4, 4 },                        \
-    { prefix "_layer_norm.weight", 4, 0 }, { prefix "_layer_norm.bias", 4, 0 }
+        { prefix ".v_proj.weight", 4, 4 }, { prefix ".out_proj.weight", 4, 4 },                    \
+        { prefix "_layer_norm.weight", 4, 0 },                                                     \
+    {                                                                                              \
+        prefix "_layer_norm.bias", 4, 0                                                            \
+    }
 #define FEED_FORWARD(prefix)                                                                       \
     { prefix ".fc1.weight", 8, 4 }, { prefix ".fc1.bias", 8, 0 }, { prefix ".fc2.weight", 4, 8 },  \
-    { prefix ".fc2.bias", 4, 0 }, { prefix ".final_layer_norm.weight", 4, 0 },                     \
-    { prefix ".final_layer_norm.bias", 4, 0 }
+        { prefix ".fc2.bias", 4, 0 }, { prefix ".final_layer_norm.weight", 4, 0 },                 \
+    {                                                                                              \
+        prefix ".final_layer_norm.bias", 4, 0                                                      \
+    }
     ATTENTION("encoder.layers.0.self_attn"),
     FEED_FORWARD("encoder.layers.0"),
     ATTENTION("decoder.layers.0.self_attn"),

@@ -82,12 +82,22 @@ static void a_row_does_not_depend_on_its_batch(void **state)
         if (!has(&kernels, isas[i], "own"))
             continue;
         for (enum dtype dtype = DTYPE_F16; dtype < DTYPE_COUNT; dtype++) {
-            struct gemm g = { .x = x, .x_stride = K, .M = M, .w = { w, dtype, N, K },
-                              .y = together, .y_stride = N, .end = N };
+            struct gemm g = { .x = x,
+                              .x_stride = K,
+                              .M = M,
+                              .w = { w, dtype, N, K },
+                              .y = together,
+                              .y_stride = N,
+                              .end = N };
             kernels.gemm(&g);
             for (size_t m = 0; m < M; m++) {
-                g = (struct gemm){ .x = x + m * K, .x_stride = K, .M = 1, .w = { w, dtype, N, K },
-                                   .y = alone, .y_stride = N, .end = m % N };
+                g = (struct gemm){ .x = x + m * K,
+                                   .x_stride = K,
+                                   .M = 1,
+                                   .w = { w, dtype, N, K },
+                                   .y = alone,
+                                   .y_stride = N,
+                                   .end = m % N };
                 kernels.gemm(&g);
                 g.first = m % N;
                 g.end = N;
@@ -101,12 +111,15 @@ static void a_row_does_not_depend_on_its_batch(void **state)
 static void stored_halves_become_the_right_floats(void **state)
 {
     (void)state;
-    static const uint16_t halves[] = { 0x0000, 0x8000, 0x3c00, 0xc000, 0x0001, 0x03ff, 0x7bff,
-                                       0x3555, 0x7c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00,
-                                       0x3c00, 0x3c00, 0x0400 };
-    static const float expected[] = { 0.0f,      -0.0f,    1.0f,      -2.0f,
-                                      0x1p-24f,  0x1.ff8p-15f, 65504.0f, 0x1.554p-2f,
-                                      __builtin_inff(), 1, 1, 1, 1, 1, 1, 1, 0x1p-14f };
+    static const uint16_t halves[] = { 0x0000, 0x8000, 0x3c00, 0xc000, 0x0001, 0x03ff,
+                                       0x7bff, 0x3555, 0x7c00, 0x3c00, 0x3c00, 0x3c00,
+                                       0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x0400 };
+    static const float expected[] = { 0.0f,     -0.0f,       1.0f,
+                                      -2.0f,    0x1p-24f,    0x1.ff8p-15f,
+                                      65504.0f, 0x1.554p-2f, __builtin_inff(),
+                                      1,        1,           1,
+                                      1,        1,           1,
+                                      1,        0x1p-14f };
     enum { COUNT = sizeof halves / sizeof *halves };
     float out[COUNT];
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
