@@ -10,7 +10,9 @@ struct answer_usage answer_usage(const struct request *request)
         usage.prompt_tokens += row->token_count;
         usage.output_tokens += row->target_count;
         const struct search *search = row->answer.search;
-        for (size_t k = 0; search && k < search_sequence_count(search); k++)
+        if (!search || !search_done(search)) /* of a request that failed */
+            continue;
+        for (size_t k = 0; k < search_sequence_count(search); k++)
             usage.output_tokens += search_sequence(search, k).count;
     }
     return usage;

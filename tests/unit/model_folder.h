@@ -23,6 +23,7 @@ struct folder_options {
     size_t shift;     /* bytes of a first, unused tensor: later ones lie unaligned */
     const char *skip; /* a tensor that is left out */
     const char *wide; /* a tensor with one column too many */
+    bool nan;         /* token 4's embedding is no number; only if not `narrow` */
 };
 
 static const char folder_config[] =
@@ -129,6 +130,8 @@ static inline void folder_weights(const struct folder *folder, struct folder_opt
             continue;
         for (size_t j = 0; j < t->rows * (columns ? columns : 1); j++)
             end += folder_put(data + end, dtype, &state);
+        if (options.nan && i == 0)
+            memset(data + begin + 4 * t->columns * sizeof(float), 0xff, t->columns * sizeof(float));
         char shape[32];
         if (columns)
             snprintf(shape, sizeof shape, "%zu, %zu", t->rows, columns);

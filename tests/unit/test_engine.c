@@ -1,0 +1,406 @@
+/* The engine with its workers: bits that do not depend on the batch, one answer for every request.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "model_folder.h"
+#include "serve/registry.h"
+#include "serve/watcher.h"
+#include "serve/workers.h"
+
+enum { REQUESTS = 48, LENGTH_MAX = 8 };
+
+static struct kernels kernels;
+
+struct service {
+    struct folder folder;
+    struct model *model;
+    struct metrics *metrics;
+    struct wakeup *wakeup;
+    struct watcher *watcher;
+    struct engine *engine;
+    struct workers *workers;
+    struct limits limits;
+};
+
+static const struct limits plenty = { .sequences = 64,
+                                      .source_tokens = LENGTH_MAX,
+                                      .target_tokens = 16,
+                                      .beams = 4,
+                                      .return_sequences = 4,
+                                      .default_max_new_tokens = 8,
+                                      .max_new_tokens = 16,
+                                      .queue_sequences = 256,
+                                      .request_timeout_ms = 60000 };
+
+/* Everything runs in the smallest pieces that are allowed. */
+static const struct engine_config pieces = { .workers = 3,
+                                             .batch_sequences = 6,
+                                             .batch_tokens = LENGTH_MAX,
+                                             .step_tokens = 1,
+                                             .encode_token_layers = 1,
+                                             .kv_cache_bytes = 1 << 16,
+                                             .overtakes_max = 2 };
+static const struct engine_config whole = { .workers = 1,
+                                            .batch_sequences = 64,
+                                            .batch_tokens = 512,
+                                            .step_tokens = 64,
+                                            .encode_token_layers = 4096,
+                                            .kv_cache_bytes = 1 << 20,
+                                            .overtakes_max = 2 };
+
+static void start(struct service *s, const struct engine_config *config, struct limits limits,
+                  bool nan, bool work)
+{
+    struct error err = { 0 };
+    *s = (struct service){ .folder = folder_create(), .limits = limits };
+    folder_weights(&s->folder, (struct folder_options){ .nan = nan });
+    assert_int_equal(model_open(&s->model, s->folder.path, "tiny", &kernels, &err), 0);
+    s->metrics = metrics_create();
+    s->wakeup = wakeup_create();
+    assert_int_equal(watcher_start(&s->watcher, &err), 0);
+    if (engine_open(&s->engine, s->model, &kernels, config, &s->limits, s->metrics, s->wakeup,
+                    s->watcher, &err) < 0)
+        fail_msg("%s", err.message);
+    if (work)
+        assert_int_equal(
+            workers_start(&s->workers, &s->engine, 1, config->workers, s->wakeup, s->metrics, &err),
+            0);
+}
+
+static void stop(struct service *s)
+{
+    workers_stop(&s->workers);
+    engine_close(&s->engine);
+    watcher_stop(&s->watcher);
+    wakeup_destroy(&s->wakeup);
+    metrics_destroy(s->metrics);
+    model_close(&s->model);
+    folder_remove(&s->folder);
+}
+
+static void on_done(struct request *request, void *context)
+{
+    (void)request;
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static uint32_t next(uint32_t *state, uint32_t below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 8) % below;
+}
+
+static void fill_row(const struct service *s, struct row *row, uint32_t *state)
+{
+    const struct option_limits allowed = { .vocabulary = 6,
+                                           .positions_max = 16,
+                                           .default_max_new_tokens = 8,
+                                           .max_new_tokens = 16,
+                                           .beams_max = 4,
+                                           .sequences_max = 4 };
+    struct error err = { 0 };
+    row->sent_count = 1 + next(state, LENGTH_MAX);
+    row->tokens = mem_alloc(row->sent_count, sizeof *row->tokens);
+    row->places = mem_alloc(row->sent_count, sizeof *row->places);
+    for (size_t i = 0; i < row->sent_count; i++) {
+        if (i + 1 < row->sent_count && next(state, 4) == 0)
+            continue;                                            /* masked */
+        row->tokens[row->token_count] = (int32_t)next(state, 4); /* 4 may be NaN */
+        row->places[row->token_count++] = (int32_t)i;
+    }
+    assert_int_equal(registry_defaults(&row->options, s->model, &err), 0);
+    row->options.num_beams = 1 + next(state, 3);
+    row->options.min_length = 1 + next(state, 6);
+    row->options.output_attentions = next(state, 3) == 0;
+    row->options.do_sample = row->options.num_beams == 1 && next(state, 2) == 0;
+    row->options.num_return_sequences =
+        row->options.do_sample ? 1 + next(state, 4) : row->options.num_beams;
+    row->options.seed = next(state, 100);
+    row->options.seed_given = true;
+    row->prefix_count = row->request->kind == REQUEST_SCORE ? 1 : 1 + next(state, 4);
+    row->prefix = mem_alloc(row->prefix_count, sizeof *row->prefix);
+    for (size_t i = 0; i < row->prefix_count; i++)
+        row->prefix[i] = i == 0 ? 2 : (int32_t)next(state, 6);
+    row->target_count = row->request->kind == REQUEST_SCORE ? 1 + next(state, 9) : 0;
+    row->targets = mem_alloc(row->target_count, sizeof *row->targets);
+    for (size_t i = 0; i < row->target_count; i++)
+        row->targets[i] = (int32_t)next(state, 6);
+    assert_int_equal(options_resolve(&row->options, &allowed, row->prefix_count, "", &err), 0);
+}
+
+/* Request number `seed`, always the same. */
+static struct request *make_request(const struct service *s, uint32_t seed, atomic_int *done)
+{
+    uint32_t state = seed * 7919 + 1;
+    struct request *request =
+        request_create((enum request_kind)next(&state, 3), 1 + next(&state, 4));
+    assert_non_null(request);
+    request->pooling = (enum pooling)next(&state, 5);
+    request->normalize = next(&state, 2) == 0;
+    request->output_attentions = next(&state, 2) == 0;
+    request->received_ns = clock_ns();
+    request->deadline_ns = request->received_ns + 60 * NS_PER_S;
+    request->done = on_done;
+    request->context = done;
+    for (size_t i = 0; i < request->row_count; i++)
+        fill_row(s, &request->rows[i], &state);
+    return request;
+}
+
+static void submit(struct service *s, struct request *request)
+{
+    struct error err = { 0 };
+    if (engine_submit(s->engine, request, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static void wait_until(atomic_int *done, int count)
+{
+    const uint64_t limit = clock_ns() + 60 * NS_PER_S;
+    while (*done < count && clock_ns() < limit)
+        usleep(1000);
+    assert_int_equal(*done, count);
+}
+
+static void same_floats(const float *a, const float *b, size_t count)
+{
+    assert_int_equal(!a, !b);
+    if (a)
+        assert_memory_equal(a, b, count * sizeof *a);
+}
+
+static void same_sequences(const struct row *a, const struct row *b)
+{
+    const size_t count = search_sequence_count(a->answer.search);
+    assert_int_equal(count, search_sequence_count(b->answer.search));
+    for (size_t i = 0; i < count; i++) {
+        const struct sequence x = search_sequence(a->answer.search, i);
+        const struct sequence y = search_sequence(b->answer.search, i);
+        assert_int_equal(x.count, y.count);
+        assert_int_equal(x.finish_reason, y.finish_reason);
+        assert_memory_equal(x.tokens, y.tokens, x.count * sizeof *x.tokens);
+        same_floats(&x.logprob, &y.logprob, 1);
+        if (a->answer.sequence_attentions)
+            same_floats(a->answer.sequence_attentions[i], b->answer.sequence_attentions[i],
+                        2 * (a->prefix_count + x.count - (x.count > 0)) * a->sent_count);
+    }
+}
+
+static void same_answers(const struct request *a, const struct request *b)
+{
+    assert_int_equal(a->error.code, ERR_NONE);
+    assert_int_equal(b->error.code, ERR_NONE);
+    for (size_t i = 0; i < a->row_count; i++) {
+        const struct row *x = &a->rows[i], *y = &b->rows[i];
+        const size_t sent = x->sent_count, T = x->target_count;
+        const size_t vectors = a->pooling == POOLING_NONE ? sent : 1;
+        same_floats(x->answer.embedding, y->answer.embedding, vectors * 4);
+        same_floats(x->answer.encoder_attentions, y->answer.encoder_attentions, 2 * sent * sent);
+        same_floats(x->answer.token_logprobs, y->answer.token_logprobs, T);
+        same_floats(x->answer.decoder_attentions, y->answer.decoder_attentions, 2 * T * T);
+        same_floats(x->answer.cross_attentions, y->answer.cross_attentions, 2 * T * sent);
+        if (a->kind == REQUEST_GENERATE)
+            same_sequences(x, y);
+    }
+}
+
+static void answers_are_the_same_bits_alone_and_in_any_batch(void **state)
+{
+    (void)state;
+    struct service alone, together;
+    struct request *expected[REQUESTS], *requests[REQUESTS];
+    atomic_int done_alone = 0, done = 0;
+    start(&alone, &whole, plenty, false, true);
+    start(&together, &pieces, plenty, false, true);
+    for (int i = 0; i < REQUESTS; i++) {
+        expected[i] = make_request(&alone, (uint32_t)i, &done_alone);
+        requests[i] = make_request(&together, (uint32_t)i, &done);
+        submit(&alone, expected[i]);
+        wait_until(&done_alone, i + 1);
+    }
+    for (int i = 0; i < REQUESTS; i++)
+        submit(&together, requests[(i * 31) % REQUESTS]);
+    wait_until(&done, REQUESTS);
+    while (engine_request_count(together.engine) > 0)
+        usleep(1000);
+    for (int i = 0; i < REQUESTS; i++) {
+        same_answers(expected[i], requests[i]);
+        request_destroy(&expected[i]);
+        request_destroy(&requests[i]);
+    }
+    stop(&alone);
+    stop(&together);
+}
+
+static void cancelled_requests_end_once_and_others_are_not_disturbed(void **state)
+{
+    (void)state;
+    static const enum error_code reasons[] = { ERR_NONE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN };
+    struct service s;
+    struct request *requests[REQUESTS];
+    atomic_int done = 0;
+    start(&s, &pieces, plenty, false, true);
+    for (int i = 0; i < REQUESTS; i++) {
+        requests[i] = make_request(&s, (uint32_t)i, &done);
+        if (i % 3 == 0 && i % 2 == 0)
+            requests[i]->deadline_ns = clock_ns() + (uint64_t)(i % 5) * NS_PER_MS;
+        submit(&s, requests[i]);
+        if (i % 3 > 0)
+            request_cancel(requests[i], reasons[i % 3]);
+    }
+    wait_until(&done, REQUESTS);
+    while (engine_request_count(s.engine) > 0)
+        usleep(1000);
+    for (int i = 0; i < REQUESTS; i++) {
+        const enum error_code code = requests[i]->error.code;
+        assert_int_equal(requests[i]->state, REQUEST_DONE);
+        assert_true(code == ERR_NONE || code == reasons[i % 3] || code == ERR_DEADLINE);
+        assert_true(i % 3 > 0 || i % 2 == 0 || code == ERR_NONE);
+        request_destroy(&requests[i]);
+    }
+    stop(&s);
+}
+
+static void a_deadline_gives_504_or_what_there_is(void **state)
+{
+    (void)state;
+    struct service s;
+    atomic_int done = 0;
+    start(&s, &pieces, plenty, false, false);
+    for (int partial = 0; partial < 2; partial++) {
+        struct request *request = NULL;
+        for (uint32_t seed = 0; !request || request->kind != REQUEST_GENERATE; seed++) {
+            request_destroy(&request);
+            request = make_request(&s, seed, &done);
+        }
+        request->partial = partial;
+        request->deadline_ns = request->received_ns;
+        submit(&s, request);
+        for (int i = 0; done == partial && i < 1000; i++) {
+            usleep(1000); /* the watcher's turn */
+            engine_step(s.engine, 0);
+        }
+        assert_int_equal(done, partial + 1);
+        assert_int_equal(request->error.code, partial ? ERR_NONE : ERR_DEADLINE);
+        if (partial) {
+            const struct search *search = request->rows[0].answer.search;
+            assert_true(search_sequence_count(search) > 0);
+        }
+        request_destroy(&request);
+    }
+    stop(&s);
+}
+
+static void a_number_that_is_none_fails_its_request_alone(void **state)
+{
+    (void)state;
+    struct service s;
+    atomic_int done = 0;
+    start(&s, &whole, plenty, true, true);
+    struct request *bad = make_request(&s, 5, &done), *good = make_request(&s, 6, &done);
+    bad->rows[0].tokens[0] = 4;
+    submit(&s, bad);
+    submit(&s, good);
+    wait_until(&done, 2);
+    while (engine_request_count(s.engine) > 0)
+        usleep(1000);
+    assert_int_equal(bad->error.code, ERR_NONFINITE);
+    request_destroy(&bad);
+    request_destroy(&good);
+    stop(&s);
+}
+
+static void what_cannot_be_served_is_refused_and_stays_the_callers(void **state)
+{
+    (void)state;
+    struct service s;
+    atomic_int done = 0;
+    struct limits limits = plenty;
+    struct error err = { 0 };
+    limits.queue_sequences = 64;
+    start(&s, &pieces, limits, false, false);
+    struct request *large = make_request(&s, 1, &done);
+    large->kind = REQUEST_GENERATE;
+    large->rows[0].options.max_length = 16;
+    large->rows[0].options.num_beams = 64;
+    assert_int_equal(engine_submit(s.engine, large, &err), -1);
+    assert_int_equal(err.code, ERR_OVER_LIMIT);
+    request_destroy(&large);
+    engine_stop_accepting(s.engine);
+    struct request *late = make_request(&s, 2, &done);
+    err = (struct error){ 0 };
+    assert_int_equal(engine_submit(s.engine, late, &err), -1);
+    assert_int_equal(err.code, ERR_SHUTTING_DOWN);
+    assert_int_equal(late->state, REQUEST_REFUSED);
+    request_destroy(&late);
+    assert_int_equal(done, 0);
+    assert_int_equal(engine_request_count(s.engine), 0);
+    stop(&s);
+}
+
+static void limits_that_cannot_hold_one_row_are_a_configuration_error(void **state)
+{
+    (void)state;
+    struct service s;
+    struct engine *engine;
+    struct error err = { 0 };
+    struct limits limits = plenty;
+    limits.beams = 7;
+    start(&s, &pieces, plenty, false, false);
+    assert_int_equal(engine_open(&engine, s.model, &kernels, &pieces, &limits, s.metrics, s.wakeup,
+                                 s.watcher, &err),
+                     -1);
+    assert_int_equal(err.code, ERR_CONFIG);
+    assert_non_null(strstr(err.message, "limits.beams is 7"));
+    stop(&s);
+}
+
+static void every_failed_allocation_of_the_engine_is_clean(void **state)
+{
+    (void)state;
+    struct service s;
+    struct engine *engine = NULL;
+    long failures = 0;
+    start(&s, &pieces, plenty, false, false);
+    for (;; failures++) {
+        struct error err = { 0 };
+        mem_fail_after(failures);
+        const int rc = engine_open(&engine, s.model, &kernels, &pieces, &s.limits, s.metrics,
+                                   s.wakeup, s.watcher, &err);
+        mem_fail_after(-1);
+        if (rc == 0)
+            break;
+        assert_int_equal(err.code, ERR_NO_MEMORY);
+        assert_null(engine);
+    }
+    assert_true(failures > 10);
+    engine_close(&engine);
+    stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_the_same_bits_alone_and_in_any_batch),
+        cmocka_unit_test(cancelled_requests_end_once_and_others_are_not_disturbed),
+        cmocka_unit_test(a_deadline_gives_504_or_what_there_is),
+        cmocka_unit_test(a_number_that_is_none_fails_its_request_alone),
+        cmocka_unit_test(what_cannot_be_served_is_refused_and_stays_the_callers),
+        cmocka_unit_test(limits_that_cannot_hold_one_row_are_a_configuration_error),
+        cmocka_unit_test(every_failed_allocation_of_the_engine_is_clean),
+    };
+    struct error err = { 0 };
+    log_set_level(LOG_ERROR);
+    blas_start();
+    if (kernels_init(&kernels, "", "own", &err) < 0)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
