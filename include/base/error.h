@@ -24,8 +24,7 @@ enum error_code {
     ERR_EMPTY_ROW,
     ERR_TOO_LONG,
     ERR_UNSUPPORTED,
-    /* a request that goes elsewhere: 401, 403, 404, 405, 415 */
-    ERR_UNAUTHORIZED,
+    /* a request that goes elsewhere: 403, 404, 405, 415 */
     ERR_FORBIDDEN,
     ERR_NO_ROUTE,
     ERR_NO_MODEL,

@@ -35,6 +35,10 @@ struct histogram *metrics_histogram(struct metrics *metrics, const char *name, c
 void metrics_read(struct metrics *metrics, const char *name, const char *help, const char *labels,
                   double (*read)(void *context), void *context);
 
+/* Buckets of what a client waits for, seconds: 5 ms to 2 minutes. */
+enum { METRICS_REQUEST_BOUNDS = 14 };
+extern const double metrics_request_bounds[METRICS_REQUEST_BOUNDS];
+
 void counter_add(struct counter *counter, double amount); /* amount ≥ 0 */
 double counter_value(const struct counter *counter);
 void gauge_set(struct gauge *gauge, double value);

@@ -46,7 +46,4 @@ struct settings {
 
 void settings_free(struct settings *settings);
 
-/* The setting of that name, NULL when there is none. */
-const struct value *settings_find(const struct settings *settings, const char *name);
-
 #endif

@@ -6,6 +6,7 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/metrics.h"
@@ -13,6 +14,7 @@
 
 struct http_config {
     const char *address;      /* "127.0.0.1", "::1", "0.0.0.0" … */
+    bool loopback;            /* nobody beyond this machine can connect to the address */
     uint16_t port;            /* 0: the system picks one */
     size_t threads;           /* epoll threads */
     size_t connections;       /* open at once */

@@ -66,12 +66,12 @@ int kernels_init(struct kernels *kernels, const char *isa, const char *gemm, str
 int kernels_check(const struct kernels *kernels, struct error *err);
 
 /* Products whose shape belongs to one row (a row's encoder attention); OpenBLAS, one thread.
- *   blas_nt:  C (m, n) = alpha · A (m, k) · Bᵀ, B is (n, k)
- *   blas_nn:  C (m, n) = A (m, k) · B, B is (k, n)
+ *   blas_nt:  C (m, n) = alpha · A (m, k) · Bᵀ + beta · C, B is (n, k)
+ *   blas_nn:  C (m, n) = alpha · A (m, k) · B + beta · C, B is (k, n)
  * Strides in floats. */
 struct blas {
     size_t m, n, k;
-    float alpha;
+    float alpha, beta;
     const float *a;
     size_t a_stride;
     const float *b;

@@ -48,7 +48,7 @@ struct key_values {
     size_t slot_count;
 };
 
-/* Floats that `base` needs. */
+/* Floats that `base` needs; SIZE_MAX: more than can be counted. */
 size_t key_values_floats(const struct model_config *config, size_t source_count, size_t slot_count);
 
 /* Cross keys and values of decoder layer `index` for all rows: x (M, D) is the encoder's output. */

@@ -17,7 +17,7 @@
 
 struct search;
 
-enum finish_reason { FINISH_EOS, FINISH_LENGTH, FINISH_STOP, FINISH_TIMEOUT };
+enum finish_reason { FINISH_EOS, FINISH_LENGTH, FINISH_TIMEOUT };
 const char *finish_reason_name(enum finish_reason reason);
 
 /* One answer.  Arrays are the search's, valid until search_destroy(). */

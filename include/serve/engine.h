@@ -2,11 +2,12 @@
  *
  * An engine is a bounded queue of rows and one lane for each worker: the rows that this worker has
  * admitted, its scratch and its key/value cache.  A worker steps the lanes of all engines in turn;
- * one step is admit    waiting rows while hypothesis slots, cache and token budget allow encode at
- * most `encode_token_layers` token-layers of the admitted rows, while others decode decode   one
- * pass over the last token of every live hypothesis (and pieces of prefixes and of targets to
- * score), whatever their options search   rules and choice for each row; finished rows leave at
- * once
+ * one step is
+ *   admit    waiting rows while hypothesis slots, cache and token budget allow
+ *   encode   some layers of the admitted rows: one, or as many as `encode_token_layers` allow
+ *   decode   one pass over the last token of every live hypothesis (and pieces of prefixes and of
+ *            targets to score), whatever their options
+ *   search   rules and choice for each row; finished rows leave at once
  *
  * Threads
  *   HTTP threads  engine_submit().
@@ -31,6 +32,7 @@ struct engine_config {
     size_t overtakes_max;       /* how often the oldest row may be passed over */
 };
 
+struct engine;
 struct wakeup;
 struct watcher;
 
@@ -55,7 +57,6 @@ bool engine_step(struct engine *engine, size_t worker);
 
 /* Requests submitted and not done; any thread. */
 size_t engine_request_count(const struct engine *engine);
-const struct model *engine_model(const struct engine *engine);
 
 /* Counts an answer refused before submission; `reason` from a closed set. */
 void engine_count_rejected(struct engine *engine, const char *reason);

@@ -11,7 +11,7 @@ struct limits {
     size_t response_bytes;         /* of an answer, checked before queueing */
     size_t sequences;              /* rows of a request */
     size_t source_tokens;          /* of a row, masked places included */
-    size_t target_tokens;          /* of a row of /v1/score */
+    size_t target_tokens;          /* of a row of /v1/score, and of decoder_input_ids */
     size_t beams;                  /* num_beams */
     size_t return_sequences;       /* num_return_sequences */
     size_t top_logprobs;           /* logprobs */

@@ -8,13 +8,13 @@
  *   REFUSED
  *
  * Who may touch the request, and what is true:
- *   PARSED   The HTTP thread that parsed it.  Everything was checked against the model and the
- * limits. QUEUED   The engine's queue, under its lock.  No row has been taken. RUNNING  Each row
- * belongs to the queue or to one lane (a worker); rows are scheduled, not requests. A row's
- * `answer` is written by its owner alone, without a lock. DONE     The HTTP thread again, after
- * `done` was called: every row has ended.  `error.code` is ERR_NONE and every answer complete, or
- * `error` says why not. REFUSED  The HTTP thread: engine_submit() failed; `done` was not and will
- * not be called.
+ *   PARSED   The HTTP thread that parsed it.  Everything was checked against the model and limits.
+ *   QUEUED   The engine's queue, under its lock.  No row has been taken.
+ *   RUNNING  Each row belongs to the queue or to one lane (a worker): rows are scheduled, not
+ *            requests.  A row's `answer` is written by its owner alone, without a lock.
+ *   DONE     The HTTP thread again, after `done` was called: every row has ended.  `error.code` is
+ *            ERR_NONE and every answer complete, or `error` says why not.
+ *   REFUSED  The HTTP thread: engine_submit() failed; `done` was not and will not be called.
  *
  * From any thread: request_cancel() (a flag that the engine honours between steps) and
  * request_fail() (the first failure wins; one failed row fails the request).  Every change of state
@@ -87,10 +87,8 @@ struct row {
     size_t width;      /* hypotheses it may have at once; 0: encode only */
     size_t slots;      /* of self keys and values */
     size_t key_values; /* floats of KV cache it reserves */
-    uint64_t taken_ns, encoded_ns, first_token_ns, ended_ns;
+    uint64_t taken_ns, encoded_ns, first_token_ns, last_token_ns, ended_ns;
 };
-
-struct engine;
 
 struct request {
     enum request_kind kind;
@@ -118,12 +116,12 @@ struct request {
     void *context;
 
     /* the engine's */
-    struct engine *engine;
     _Atomic enum request_state state;
     _Atomic enum error_code
-        cancelled;           /* ERR_NONE, ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN */
-    atomic_size_t rows_left; /* that have not ended */
-    atomic_bool failed;      /* set by the one who then writes `error` */
+        cancelled;                 /* ERR_NONE, ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN */
+    atomic_size_t rows_left;       /* that have not ended */
+    atomic_bool failed;            /* set by the one who then writes `error` */
+    _Atomic(atomic_bool *) notice; /* set when the request goes off; its queue's, or NULL */
     struct error error;
     struct row *waiting;                             /* rows not yet taken; queue->lock */
     size_t waiting_count;                            /* queue->lock */

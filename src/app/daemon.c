@@ -43,6 +43,7 @@ static int start_server(struct daemon *daemon, struct error *err)
     const struct configuration *config = daemon->config;
     const struct http_config http = {
         .address = config->listen.host,
+        .loopback = config->listen.loopback,
         .port = config->listen.port,
         .threads = config->server.threads,
         .connections = config->server.connections,
@@ -158,11 +159,8 @@ static enum daemon_end stop(struct daemon *daemon)
     /* 2. No new connection and no new request. */
     server_quiesce(daemon->server);
 
-    /* 3. Accepted requests end and their answers leave.  The second wait is also for a request that
-     * was complete before 2. and is only now submitted. */
-    enum wait wait = wait_for(daemon, engines_empty, config->server.drain_timeout_ms);
-    if (wait == WAIT_DONE)
-        wait = wait_for(daemon, answers_sent, SENDING_MS);
+    /* 3. Accepted requests end and their answers leave. */
+    enum wait wait = wait_for(daemon, answers_sent, config->server.drain_timeout_ms);
     if (wait == WAIT_SIGNAL)
         return abandon(second);
 

@@ -14,6 +14,10 @@
 
 #include "base/mem.h"
 
+const double metrics_request_bounds[METRICS_REQUEST_BOUNDS] = {
+    .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120
+};
+
 struct counter {
     _Atomic double value;
 };

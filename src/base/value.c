@@ -1,7 +1,5 @@
 #include "base/value.h"
 
-#include <string.h>
-
 #include "base/mem.h"
 
 void value_clear(struct value *value)
@@ -24,12 +22,4 @@ void settings_free(struct settings *settings)
     }
     mem_free(settings->items);
     *settings = (struct settings){ 0 };
-}
-
-const struct value *settings_find(const struct settings *settings, const char *name)
-{
-    for (size_t i = 0; i < settings->count; i++)
-        if (strcmp(settings->items[i].name, name) == 0)
-            return &settings->items[i].value;
-    return NULL;
 }

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "random_bits.h"
+#include "base/random.h"
 
 /* Copies a header of 1 … 128 printable ASCII characters; false: there is none. */
 static bool copy_header(char out[129], struct MHD_Connection *connection, const char *name)
@@ -62,20 +62,17 @@ void access_count(const struct exchange *exchange)
 
 void access_observe(const struct exchange *exchange)
 {
-    static const double bounds[] = {
-        .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120
-    };
     struct buffer labels;
     buffer_init(&labels, 4096);
     metrics_label(&labels, "route", route_label(exchange));
     metrics_label(&labels, "model", exchange->job.served->name);
     if (labels.state == BUFFER_OK)
-        histogram_observe(metrics_histogram(exchange->server->metrics,
-                                            "seqd_request_duration_seconds",
-                                            "Time from the last byte of an accepted request to its "
-                                            "answer.",
-                                            labels.data, bounds, sizeof bounds / sizeof *bounds),
-                          (double)(clock_ns() - exchange->received_ns) / (double)NS_PER_S);
+        histogram_observe(
+            metrics_histogram(exchange->server->metrics, "seqd_request_duration_seconds",
+                              "Time from the last byte of an accepted request to its "
+                              "answer.",
+                              labels.data, metrics_request_bounds, METRICS_REQUEST_BOUNDS),
+            (double)(clock_ns() - exchange->received_ns) / (double)NS_PER_S);
     buffer_free(&labels);
 }
 

@@ -147,7 +147,10 @@ int answer_write(struct buffer *out, const struct job *job, struct error *err)
     if (writer.nonfinite)
         return error_set(err, ERR_NONFINITE, "the model's output holds a value that is no number");
     if (out->state == BUFFER_OVER_LIMIT)
-        return error_set(err, ERR_OVER_LIMIT, "the answer is longer than limits.response_bytes");
+        return error_set(
+            err, ERR_OVER_LIMIT,
+            "the answer is longer than was foreseen, %zu bytes (limits.response_bytes)",
+            out->limit);
     if (rc < 0 || out->state == BUFFER_NO_MEMORY)
         return error_set(err, ERR_NO_MEMORY, "no memory for the answer");
     return 0;

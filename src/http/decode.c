@@ -68,8 +68,11 @@ int decode_text(const struct served_model *served, const struct row_field *field
     return error_at(err, reason.code, param, "%s: %s", param, reason.message);
 }
 
-int decode_check_size(double bytes, const struct limits *limits, struct error *err)
+int decode_check_size(const struct job *job, double bytes, const struct limits *limits,
+                      struct error *err)
 {
+    for (size_t i = 0; job->sent && i < job->request->row_count; i++)
+        bytes += (double)job->sent[i].count * DECODE_ID_BYTES;
     if (bytes <= (double)limits->response_bytes)
         return 0;
     return error_set(err, ERR_OVER_LIMIT,

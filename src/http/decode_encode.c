@@ -44,5 +44,5 @@ int decode_encode(struct job *job, const json_t *body, const struct limits *limi
                         "normalize scales pooled vectors; pooling is \"none\"");
     request->pooling = (enum pooling)pooling;
     job->base64 = format == 1;
-    return decode_check_size(answer_bytes(job), limits, err);
+    return decode_check_size(job, answer_bytes(job), limits, err);
 }

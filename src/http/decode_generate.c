@@ -119,10 +119,11 @@ static double answer_bytes(const struct row *row, const struct model_config *con
                   (double)(options->max_length - 1) * (double)row->sent_count;
     if (options->logprobs)
         floats += (double)options->max_new_tokens;
+    /* An id and its text are about as long. */
+    const double token =
+        2 * DECODE_ID_BYTES + (double)options->top_logprobs * DECODE_CANDIDATE_BYTES;
     return (double)options->num_return_sequences *
-           (floats * DECODE_FLOAT_BYTES + (double)options->max_new_tokens *
-                                              (double)options->top_logprobs *
-                                              DECODE_CANDIDATE_BYTES);
+           (floats * DECODE_FLOAT_BYTES + (double)options->max_new_tokens * token);
 }
 
 static int decode_options(struct job *job, const json_t *body, const struct row_field *prefixes,
@@ -144,7 +145,7 @@ static int decode_options(struct job *job, const json_t *body, const struct row_
             return -1;
         bytes += answer_bytes(row, config);
     }
-    return decode_check_size(bytes, limits, err);
+    return decode_check_size(job, bytes, limits, err);
 }
 
 int decode_generate(struct job *job, const json_t *body, const struct limits *limits,

@@ -32,9 +32,10 @@ int decode_text(const struct served_model *served, const struct row_field *field
                 int32_t **ids, size_t *count, size_t *trailing, struct error *err);
 
 /* About how long these are in an answer: a number, and {"id": 58100, "logprob": -12.345678}. */
-enum { DECODE_FLOAT_BYTES = 12, DECODE_CANDIDATE_BYTES = 36 };
+enum { DECODE_FLOAT_BYTES = 12, DECODE_CANDIDATE_BYTES = 36, DECODE_ID_BYTES = 8 };
 
 /* Refuses an answer of about `bytes`, estimated before queueing.  Errors: ERR_OVER_LIMIT. */
-int decode_check_size(double bytes, const struct limits *limits, struct error *err);
+int decode_check_size(const struct job *job, double bytes, const struct limits *limits,
+                      struct error *err);
 
 #endif

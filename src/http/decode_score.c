@@ -127,5 +127,5 @@ int decode_score(struct job *job, const json_t *body, const struct limits *limit
             return -1;
         bytes += answer_bytes(row, &job->served->model->config);
     }
-    return decode_check_size(bytes, limits, err);
+    return decode_check_size(job, bytes, limits, err);
 }

@@ -23,7 +23,6 @@ static const struct error_row table[] = {
     [ERR_EMPTY_ROW] = { 400, WRONG, "empty_row", false, false },
     [ERR_TOO_LONG] = { 400, WRONG, "too_long", false, false },
     [ERR_UNSUPPORTED] = { 400, WRONG, "unsupported", false, false },
-    [ERR_UNAUTHORIZED] = { 401, "authentication_error", "unauthorized", false, false },
     [ERR_FORBIDDEN] = { 403, "permission_error", "forbidden", false, false },
     [ERR_NO_ROUTE] = { 404, WRONG, "route_not_found", false, false },
     [ERR_NO_MODEL] = { 404, WRONG, "model_not_found", false, false },

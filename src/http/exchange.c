@@ -143,11 +143,20 @@ static enum MHD_Result submit(struct exchange *x)
     return MHD_YES;
 }
 
+/* When the connection must be at its next point: the answer taken, or the next request there. */
+static uint64_t next_deadline_ns(const struct exchange *x)
+{
+    const struct server *server = x->server;
+    return clock_ns() + (server->idle_timeout_ms + server->limits->request_timeout_ms) * NS_PER_MS;
+}
+
 /* The request is DONE or was refused. */
 static enum MHD_Result answer(struct exchange *x)
 {
     const struct request *request = x->job.request;
+    /* A client that takes its answer too slowly is cut like one that sends too slowly. */
     peers_watch(x->server->peers, x->peer, NULL);
+    peers_expect(x->server->peers, x->peer, next_deadline_ns(x));
     const struct answer_usage usage = answer_usage(request);
     x->prompt_tokens = usage.prompt_tokens;
     x->output_tokens = usage.output_tokens;
@@ -211,10 +220,10 @@ void exchange_close(struct exchange **in)
         return;
     *in = NULL;
     access_log(x);
-    const uint64_t patience_ms = x->server->idle_timeout_ms + x->server->limits->request_timeout_ms;
-    peers_expect(x->server->peers, x->peer, clock_ns() + patience_ms * NS_PER_MS);
+    peers_expect(x->server->peers, x->peer, next_deadline_ns(x));
     if (x->counted)
         atomic_fetch_sub(&x->server->open_exchanges, 1);
+    peers_watch(x->server->peers, x->peer, NULL); /* the library may end it without an answer */
     job_clear(&x->job);
     buffer_free(&x->body);
     mem_free(x->path);

@@ -110,21 +110,19 @@ union address {
 
 /* Errors: ERR_IO for a text that is no numeric address. */
 static int parse_address(union address *out, socklen_t *length, const struct http_config *config,
-                         struct server *server, struct error *err)
+                         struct error *err)
 {
     *out = (union address){ 0 };
     if (inet_pton(AF_INET, config->address, &out->v4.sin_addr) == 1) {
         out->v4.sin_family = AF_INET;
         out->v4.sin_port = htons(config->port);
         *length = sizeof out->v4;
-        server->loopback = ntohl(out->v4.sin_addr.s_addr) >> 24 == 127;
         return 0;
     }
     if (inet_pton(AF_INET6, config->address, &out->v6.sin6_addr) == 1) {
         out->v6.sin6_family = AF_INET6;
         out->v6.sin6_port = htons(config->port);
         *length = sizeof out->v6;
-        server->loopback = IN6_IS_ADDR_LOOPBACK(&out->v6.sin6_addr);
         return 0;
     }
     return error_set(err, ERR_IO, "cannot listen on \"%s\": it is no numeric address",
@@ -136,7 +134,7 @@ static int listen_on(const struct http_config *config, struct server *server, st
 {
     union address address;
     socklen_t length;
-    if (parse_address(&address, &length, config, server, err) < 0)
+    if (parse_address(&address, &length, config, err) < 0)
         return -1;
     const int one = 1, zero = 0;
     const int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -196,6 +194,7 @@ int server_start(struct server **out, const struct http_config *config, const st
     server->idle_timeout_ms = config->idle_timeout_ms;
     server->metrics_enabled = config->metrics_enabled;
     server->hosts = config->hosts;
+    server->loopback = config->loopback;
     server->quiesced_fd = -1;
     server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
     server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");

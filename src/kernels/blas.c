@@ -1,6 +1,6 @@
 /* The only file that knows OpenBLAS. */
-#include <assert.h>
 #include <cblas.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "kernels_internal.h"
@@ -18,46 +18,54 @@ void blas_nt(const struct blas *p)
 {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n,
                 (blasint)p->k, p->alpha, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
-                0.0f, p->c, (blasint)p->c_stride);
+                p->beta, p->c, (blasint)p->c_stride);
 }
 
 void blas_nn(const struct blas *p)
 {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)p->m, (blasint)p->n,
                 (blasint)p->k, p->alpha, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
-                0.0f, p->c, (blasint)p->c_stride);
+                p->beta, p->c, (blasint)p->c_stride);
 }
 
-/* Rows of w as floats: the stored ones, or a widened copy of as many as fit `panel`. */
+/* A block of w as floats: the stored ones, or a widened copy that fits `panel`. */
 enum { PANEL_FLOATS = 16384 };
 
-void gemm_openblas(const struct gemm *g)
+static void add_block(const struct gemm *g, size_t n, size_t rows, size_t k, size_t columns)
 {
     float panel[PANEL_FLOATS];
     const size_t K = g->w.columns;
-    size_t rows_max = g->end - g->first;
-    if (g->w.dtype != DTYPE_F32) {
-        assert(K <= PANEL_FLOATS);
-        rows_max = PANEL_FLOATS / K;
+    struct blas block = { .m = g->M,
+                          .n = rows,
+                          .k = columns,
+                          .alpha = 1.0f,
+                          .beta = k > 0,
+                          .a = g->x + k,
+                          .a_stride = g->x_stride,
+                          .b = panel,
+                          .b_stride = columns,
+                          .c = g->y + n,
+                          .c_stride = g->y_stride };
+    if (g->w.dtype == DTYPE_F32) {
+        block.b = (const float *)g->w.data + n * K + k;
+        block.b_stride = K;
     }
+    for (size_t i = 0; i < rows && g->w.dtype != DTYPE_F32; i++)
+        for (size_t j = 0; j < columns; j++)
+            panel[i * columns + j] = stored_to_float(g->w.data, g->w.dtype, (n + i) * K + k + j);
+    blas_nt(&block);
+}
+
+void gemm_openblas(const struct gemm *g)
+{
+    const bool narrow = g->w.dtype != DTYPE_F32;
+    const size_t K = g->w.columns, all = g->end - g->first;
+    const size_t columns_max = narrow && K > PANEL_FLOATS ? PANEL_FLOATS : K;
+    const size_t rows_max = narrow ? PANEL_FLOATS / columns_max : all;
     for (size_t n = g->first; n < g->end; n += rows_max) {
         const size_t rows = g->end - n < rows_max ? g->end - n : rows_max;
-        const float *w = panel;
-        if (g->w.dtype == DTYPE_F32)
-            w = (const float *)g->w.data + n * K;
-        else
-            for (size_t i = 0; i < rows * K; i++)
-                panel[i] = stored_to_float(g->w.data, g->w.dtype, n * K + i);
-        blas_nt(&(struct blas){ .m = g->M,
-                                .n = rows,
-                                .k = K,
-                                .alpha = 1.0f,
-                                .a = g->x,
-                                .a_stride = g->x_stride,
-                                .b = w,
-                                .b_stride = K,
-                                .c = g->y + n,
-                                .c_stride = g->y_stride });
+        for (size_t k = 0; k < K; k += columns_max)
+            add_block(g, n, rows, k, K - k < columns_max ? K - k : columns_max);
     }
     for (size_t m = 0; m < g->M && g->bias; m++)
         for (size_t n = g->first; n < g->end; n++)

@@ -46,13 +46,16 @@ static int check_gemm(const struct kernels *kernels, size_t M, size_t N, size_t 
     }
     for (size_t i = 0; i < N; i++)
         bias[i] = next_value(&state);
+    const bool biased = (M + N + K) % 2;
+    for (size_t i = 0; i < N && !biased; i++)
+        bias[i] = 0.0f;
     for (size_t i = 0; i < M * N; i++)
         y[i] = not_a_number;
     kernels->gemm(&(struct gemm){ .x = x,
                                   .x_stride = K,
                                   .M = M,
                                   .w = { stored, dtype, N, K },
-                                  .bias = bias,
+                                  .bias = biased ? bias : NULL,
                                   .y = y,
                                   .y_stride = N,
                                   .end = N });
@@ -91,6 +94,22 @@ static int check_vectors(const struct kernels *kernels, size_t n, struct error *
                              kernels->isa, n);
 }
 
+static int check_widen(const struct kernels *kernels, size_t n, enum dtype dtype, struct error *err)
+{
+    float stored[SIDE_MAX] = { 0 }, expected[SIDE_MAX], out[SIDE_MAX];
+    uint32_t state = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        expected[i] = next_value(&state);
+        store(stored, dtype, i, expected[i]);
+    }
+    kernels->widen(stored, dtype, out, n);
+    if (memcmp(out, expected, n * sizeof *out) == 0)
+        return 0;
+    return error_set(err, ERR_INTERNAL,
+                     "self-check: widen of kernel set \"%s\" is wrong for n %zu, %s", kernels->isa,
+                     n, dtype_name(dtype));
+}
+
 int kernels_check(const struct kernels *kernels, struct error *err)
 {
     static const size_t sides[] = { 1, 2, 3, 7, 8, 9, 17, SIDE_MAX };
@@ -101,8 +120,12 @@ int kernels_check(const struct kernels *kernels, struct error *err)
                 for (enum dtype dtype = DTYPE_F32; dtype < DTYPE_COUNT; dtype++)
                     if (check_gemm(kernels, sides[m], sides[n], sides[k], dtype, err) < 0)
                         return -1;
-    for (size_t n = 0; n <= SIDE_MAX; n++)
+    for (size_t n = 0; n <= SIDE_MAX; n++) {
         if (check_vectors(kernels, n, err) < 0)
             return -1;
+        for (enum dtype dtype = DTYPE_F32; dtype < DTYPE_COUNT; dtype++)
+            if (check_widen(kernels, n, dtype, err) < 0)
+                return -1;
+    }
     return 0;
 }

@@ -37,6 +37,10 @@ static int read_defaults(struct settings *defaults, const json_t *config, const 
     json_t *generation = json_read_file(dir, "generation_config.json", CONFIG_BYTES_MAX, err);
     if (!generation && err->code != ERR_NONE)
         return -1;
+    if (generation && !json_is_object(generation)) {
+        json_decref(generation);
+        return error_set(err, ERR_BAD_MODEL, "%s/generation_config.json is no JSON object", dir);
+    }
     const int rc = to_settings(generation ? generation : config, defaults, err);
     json_decref(generation);
     return rc;

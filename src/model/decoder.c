@@ -16,7 +16,13 @@ static size_t layer_floats(const struct model_config *c, size_t source_count, si
 
 size_t key_values_floats(const struct model_config *config, size_t source_count, size_t slot_count)
 {
-    return config->decoder_layers * layer_floats(config, source_count, slot_count);
+    size_t tokens, floats;
+    if (__builtin_add_overflow(source_count, slot_count, &tokens) ||
+        __builtin_mul_overflow(tokens, config->heads * (config->key_width + config->value_width),
+                               &floats) ||
+        __builtin_mul_overflow(floats, config->decoder_layers, &floats))
+        return SIZE_MAX;
+    return floats;
 }
 
 static struct cache_layer cache_layer(const struct model_config *c, const struct key_values *cache,

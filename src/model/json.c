@@ -93,7 +93,7 @@ json_t *json_read_file(const char *dir, const char *name, size_t limit_bytes, st
         error_set(err, ERR_IO, "%s: the path is too long", name);
         return NULL;
     }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         if (errno != ENOENT)
             error_set(err, ERR_IO, "%s: %s", path, strerror(errno));

@@ -110,18 +110,28 @@ static int bind_layer(const struct binder *b, const char *stack, size_t index, b
     return bind_norm(b, prefix, n->ffn_norm, &layer->ffn_norm);
 }
 
+/* A small file must not make the daemon compute for hours. */
+enum { SINUSOIDS_MAX = 1 << 26 };
+
 /* PE[p, 2i] = sin(p / 10000^(2i/D)), PE[p, 2i+1] = cos(same); Vaswani et al. 2017, section 3.5. */
 static int make_sinusoids(const struct binder *b, struct matrix *table)
 {
     const size_t D = b->model->config.width, rows = b->model->config.positions_max;
+    if (rows > SINUSOIDS_MAX / D)
+        return error_set(b->err, ERR_BAD_MODEL,
+                         "%s: a table of %zu positions, %zu wide, is more than the %d numbers that "
+                         "are computed",
+                         b->model->dir, rows, D, SINUSOIDS_MAX);
     float *values = weights_scratch(b->model->weights, rows * D);
     if (!values)
         return error_set(b->err, ERR_NO_MEMORY, "position table of %zu rows", rows);
-    for (size_t p = 0; p < rows; p++)
-        for (size_t i = 0; i < D; i++) {
-            const double angle = (double)p / pow(10000.0, (double)(i - i % 2) / (double)D);
+    for (size_t i = 0; i < D; i++) {
+        const double wavelength = pow(10000.0, (double)(i - i % 2) / (double)D);
+        for (size_t p = 0; p < rows; p++) {
+            const double angle = (double)p / wavelength;
             values[p * D + i] = (float)(i % 2 ? cos(angle) : sin(angle));
         }
+    }
     *table = (struct matrix){ values, DTYPE_F32, rows, D };
     return 0;
 }
@@ -149,8 +159,7 @@ static int bind_stack(const struct binder *b, const char *name, bool decoder, st
     char full[NAME_BYTES];
     expand(full, c->shared_embeddings ? b->names->shared : b->names->tokens, name, 0);
     if (bind_matrix(b, full, decoder ? c->target_vocabulary : c->source_vocabulary, c->width,
-                    &stack->tokens) < 0 ||
-        bind_positions(b, name, &stack->positions) < 0)
+                    &stack->tokens) < 0)
         return -1;
     expand(full, b->names->embedding_norm, name, 0);
     if (c->embedding_norm && bind_norm(b, full, "", &stack->embedding_norm) < 0)
@@ -166,7 +175,7 @@ static int bind_stack(const struct binder *b, const char *name, bool decoder, st
     for (size_t i = 0; i < layers; i++)
         if (bind_layer(b, name, i, decoder, &stack->layers[i]) < 0)
             return -1;
-    return 0;
+    return bind_positions(b, name, &stack->positions);
 }
 
 static int bind_all(const struct binder *b)

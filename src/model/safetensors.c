@@ -38,9 +38,11 @@ static const struct stored_type *find_type(const char *name)
 static int map_file(struct safetensors *file, const char *path, struct error *err)
 {
     struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us */
     if (fd < 0 || fstat(fd, &st) < 0) {
         error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        error_set(err, ERR_IO, "%s is not a regular file", path);
     } else if (st.st_size < 8) {
         error_set(err, ERR_BAD_MODEL, "%s: %lld bytes are no safetensors file", path,
                   (long long)st.st_size);

@@ -46,7 +46,7 @@ static const struct option {
     { "min_length", KIND_COUNT, AT(min_length), 0, COUNT_MAX, zero_up, 0, 0, 0 },
     { "num_beams", KIND_COUNT, AT(num_beams), 1, COUNT_MAX, one_up, 1, 1, 0 },
     { "num_return_sequences", KIND_COUNT, AT(num_return_sequences), 1, COUNT_MAX, one_up, 1, 1, 0 },
-    { "length_penalty", KIND_REAL, AT(length_penalty), -DBL_MAX, DBL_MAX, "a finite number", 1, 1,
+    { "length_penalty", KIND_REAL, AT(length_penalty), -FLT_MAX, FLT_MAX, "a finite number", 1, 1,
       0 },
     { "early_stopping", KIND_EARLY_STOPPING, AT(early_stopping), 0, 0, "true, false or \"never\"",
       EARLY_STOPPING_FALSE, EARLY_STOPPING_FALSE, 0 },
@@ -55,7 +55,7 @@ static const struct option {
       AT(seed_given) },
     { "temperature", KIND_REAL, AT(temperature), FLT_MIN, FLT_MAX, "a number above 0", 1, 1, 0 },
     { "top_k", KIND_COUNT, AT(top_k), 0, COUNT_MAX, zero_up, 50, 0, 0 },
-    { "top_p", KIND_REAL, AT(top_p), DBL_MIN, 1, "a number above 0 and at most 1", 1, 1, 0 },
+    { "top_p", KIND_REAL, AT(top_p), 0, 1, "a number from 0 to 1", 1, 1, 0 },
     { "min_p", KIND_REAL, AT(min_p), 0, 1, "a number from 0 to 1", 0, 0, 0 },
     { "repetition_penalty", KIND_REAL, AT(repetition_penalty), FLT_MIN, FLT_MAX, "a number above 0",
       1, 1, 0 },
@@ -195,7 +195,7 @@ static int read_number(const struct option *option, const struct value *value, d
     const struct place place = place_of(param, option->name);
     const enum error_code code =
         strcmp(option->range, token_id) == 0 ? ERR_TOKEN_OUT_OF_RANGE : ERR_OUT_OF_RANGE;
-    return error_at(err, code, place.text, "%s is %.15g; it must be %s", place.text, *number,
+    return error_at(err, code, place.text, "%s is %.16g; it must be %s", place.text, *number,
                     option->range);
 }
 

@@ -1,9 +1,10 @@
 /* What a row's options mean together, for this model and under these limits. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/random.h>
 
 #include "search/options.h"
+
+#include "base/random.h"
 
 /* What every check needs. */
 struct check {
@@ -139,15 +140,10 @@ static int resolve_length(const struct check *c)
     return 0;
 }
 
-static int resolve_seed(const struct check *c)
+static void resolve_seed(struct options *options)
 {
-    struct options *const o = c->options;
-    if (!o->do_sample || o->seed_given)
-        return 0;
-    if (getrandom(&o->seed, sizeof o->seed, 0) != (ssize_t)sizeof o->seed)
-        return error_set(c->err, ERR_IO, "no random seed from the system");
-    o->seed >>= 11; /* 53 bits: a JSON number can carry it */
-    return 0;
+    if (options->do_sample && !options->seed_given)
+        options->seed = random_bits() >> 11; /* 53 bits: a JSON number can carry it */
 }
 
 int options_resolve(struct options *options, const struct option_limits *limits,
@@ -160,5 +156,6 @@ int options_resolve(struct options *options, const struct option_limits *limits,
                              .err = err };
     if (check_ids(&c) < 0 || check_mode(&c) < 0 || resolve_length(&c) < 0)
         return -1;
-    return resolve_seed(&c);
+    resolve_seed(options);
+    return 0;
 }

@@ -1,5 +1,6 @@
 #include "rules.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +13,10 @@ static void repetition_penalty(const struct rule_call *call)
         call->scratch[p] = call->scores[call->tokens[p]];
     for (size_t p = 0; p < call->length; p++) {
         const float score = call->scratch[p];
-        call->scores[call->tokens[p]] = score < 0 ? score * penalty : score / penalty;
+        const float scaled = score < 0 ? score * penalty : score / penalty;
+        /* A wild penalty must not make an infinity; what a rule removed stays removed. */
+        call->scores[call->tokens[p]] =
+            score == -INFINITY ? score : fminf(fmaxf(scaled, -FLT_MAX), FLT_MAX);
     }
 }
 

@@ -8,10 +8,9 @@
 
 const char *finish_reason_name(enum finish_reason reason)
 {
-    static const char *const names[] = { [FINISH_EOS] = "eos",
-                                         [FINISH_LENGTH] = "length",
-                                         [FINISH_STOP] = "stop",
-                                         [FINISH_TIMEOUT] = "timeout" };
+    static const char *const names[] = {
+        [FINISH_EOS] = "eos", [FINISH_LENGTH] = "length", [FINISH_TIMEOUT] = "timeout"
+    };
     return names[reason];
 }
 

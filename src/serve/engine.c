@@ -146,23 +146,24 @@ static int prepare_row(const struct engine *engine, struct row *row, struct erro
         return 0;
     const bool generate = row->request->kind == REQUEST_GENERATE;
     const size_t length = generate ? row->options.max_length : row->prefix_count;
+    assert(length <= engine->target_max);
     row->width = generate ? options_width(&row->options) : 1;
     row->slots = row->width * length;
     row->key_values = key_values_floats(c, row->token_count, row->slots);
-    if (generate && row->options.output_attentions)
-        row->key_values += length; /* the review's inputs, as wide as floats */
-    if (length > engine->target_max || row->key_values > lane_cache_floats(&engine->config))
+    /* A review's inputs lie behind the cache, as wide as floats. */
+    const size_t review = generate && row->options.output_attentions ? length : 0;
+    const size_t room = lane_cache_floats(&engine->config);
+    if (review > room || row->key_values > room - review)
         return error_set(err, ERR_OVER_LIMIT,
-                         "row %zu needs %zu bytes of key/value cache (%zu hypotheses of %zu "
-                         "tokens); a worker has %zu (engine.kv_cache_bytes)",
-                         row->index, row->key_values * sizeof(float), row->width, length,
-                         lane_cache_floats(&engine->config) * sizeof(float));
+                         "row %zu needs key/value cache for %zu hypotheses of %zu tokens; that is "
+                         "more than the %zu bytes of a worker (engine.kv_cache_bytes)",
+                         row->index, row->width, length, room * sizeof(float));
+    row->key_values += review;
     return 0;
 }
 
 int engine_submit(struct engine *engine, struct request *request, struct error *err)
 {
-    request->engine = engine;
     for (size_t i = 0; i < request->row_count; i++)
         if (prepare_row(engine, &request->rows[i], err) < 0)
             goto refuse;
@@ -205,7 +206,7 @@ bool engine_step(struct engine *engine, size_t worker)
 static void count_sequences(const struct engine_metrics *metrics, const struct row *row)
 {
     size_t tokens = 0;
-    if (!row->answer.search || !search_done(row->answer.search))
+    if (!row->answer.search || !search_done(row->answer.search) || row->request->failed)
         return;
     for (size_t i = 0; i < search_sequence_count(row->answer.search); i++) {
         const struct sequence sequence = search_sequence(row->answer.search, i);
@@ -214,10 +215,10 @@ static void count_sequences(const struct engine_metrics *metrics, const struct r
         histogram_observe(metrics->sequence_tokens, (double)sequence.count);
     }
     counter_add(metrics->generated_tokens, (double)tokens);
-    const double seconds = (double)(row->ended_ns - row->first_token_ns) / 1e9;
-    const size_t steps = search_length(row->answer.search) - row->prefix_count;
-    if (row->first_token_ns > 0 && steps > 1)
-        histogram_observe(metrics->inter_token, seconds / (double)(steps - 1));
+    const size_t intervals = search_length(row->answer.search) - row->prefix_count;
+    if (intervals > 0)
+        histogram_observe(metrics->inter_token, (double)(row->last_token_ns - row->first_token_ns) /
+                                                    1e9 / (double)intervals);
 }
 
 void engine_end_row(struct engine *engine, struct row *row)
@@ -250,29 +251,21 @@ static void set_reason(struct error *error, const struct request *request, enum 
 void engine_give_up_row(struct engine *engine, struct row *row)
 {
     struct request *request = row->request;
-    struct error error = { 0 };
     const enum error_code reason = request->cancelled;
-    const bool partial = request->partial && reason == ERR_DEADLINE && !request->failed;
-    if (partial && !row->answer.search)
-        search_create(&row->answer.search, &row->options, engine->model->config.target_vocabulary,
-                      row->prefix, row->prefix_count, &error);
-    if (partial && row->answer.search)
-        search_stop(row->answer.search);
-    else if (reason != ERR_NONE)
+    if (request->partial && reason == ERR_DEADLINE && !request->failed) {
+        if (row->answer.search) /* else it was not begun and has no sequences */
+            search_stop(row->answer.search);
+    } else if (reason != ERR_NONE) {
+        struct error error = { 0 };
         set_reason(&error, request, reason);
-    if (error.code != ERR_NONE)
         request_fail(request, &error);
+    }
     engine_end_row(engine, row);
 }
 
 size_t engine_request_count(const struct engine *engine)
 {
     return engine->request_count;
-}
-
-const struct model *engine_model(const struct engine *engine)
-{
-    return engine->model;
 }
 
 void engine_count_rejected(struct engine *engine, const char *reason)

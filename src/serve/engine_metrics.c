@@ -4,8 +4,6 @@
 
 static const double wait_bounds[] = { .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1 };
 static const double count_bounds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
-static const double request_bounds[] = { .005, .01, .025, .05, .1, .25, .5,
-                                         1,    2.5, 5,    10,  30, 60,  120 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static struct histogram *waits(const struct engine_metrics *m, const char *name, const char *help)
@@ -56,7 +54,7 @@ static void init_histograms(struct engine_metrics *m)
     m->first_token =
         metrics_histogram(m->registry, "seqd_time_to_first_token_seconds",
                           "From the last byte of a request to the first token of a row.",
-                          m->model_label, request_bounds, COUNT(request_bounds));
+                          m->model_label, metrics_request_bounds, METRICS_REQUEST_BOUNDS);
     m->source_tokens = counts(m, "seqd_sequence_source_tokens", "Source tokens of a row.", NULL);
     m->sequence_tokens =
         counts(m, "seqd_sequence_generated_tokens", "Generated tokens of a sequence.", NULL);

@@ -179,6 +179,11 @@ void lane_end_task(struct lane *lane, struct task *task)
 
 void lane_give_up_task(struct lane *lane, struct task *task)
 {
+    if (task->phase == TASK_REVIEW) { /* weights that are not whole are none */
+        float **weights = &task->row->answer.sequence_attentions[task->reviewed];
+        mem_free(*weights);
+        *weights = NULL;
+    }
     engine_give_up_row(lane->engine, release(lane, task));
 }
 
@@ -201,6 +206,7 @@ static bool drop_encoding(struct lane *lane)
         lane_give_up_task(lane, lane->encoding[i]);
     lane->encoding_count = lane->decoded_count = 0;
     lane->encoding_tokens = lane->decoded_tokens = lane->stage = 0;
+    lane->encode_ns = 0;
     return count > 0;
 }
 

@@ -25,7 +25,7 @@ static struct feed task_feed(const struct task *task)
     if (task->phase != TASK_REVIEW)
         return (struct feed){ row->prefix, row->prefix_count };
     const size_t generated = search_sequence(row->answer.search, task->reviewed).count;
-    return (struct feed){ task->review, row->prefix_count + (generated > 0 ? generated - 1 : 0) };
+    return (struct feed){ task->review, row->prefix_count + generated - 1 };
 }
 
 static struct segment *add_segment(struct lane *lane, const struct task *task,
@@ -85,8 +85,8 @@ static void gather_pieces(struct lane *lane)
             continue;
         if (feeds_hypotheses(task))
             add_hypotheses(lane, task);
-        else if (room > 0)
-            room -= add_feed(lane, task, room);
+        else /* one token in place of a hypothesis: a long feed holds up nobody; more from room */
+            room -= add_feed(lane, task, 1 + room) - 1;
     }
 }
 
@@ -140,9 +140,8 @@ static int prepare_review(struct lane *lane, struct task *task, struct error *er
     const struct model_config *c = &lane->engine->model->config;
     const struct sequence sequence = search_sequence(row->answer.search, task->reviewed);
     memcpy(task->review, row->prefix, row->prefix_count * sizeof *row->prefix);
-    if (sequence.count > 1)
-        memcpy(task->review + row->prefix_count, sequence.tokens,
-               (sequence.count - 1) * sizeof *sequence.tokens);
+    memcpy(task->review + row->prefix_count, sequence.tokens,
+           (sequence.count - 1) * sizeof *sequence.tokens);
     task->fed = 0;
     const size_t places = task_feed(task).count;
     float *weights =
@@ -183,8 +182,9 @@ static int advance(struct lane *lane, struct task *task, float *logits, struct e
     struct row *row = task->row;
     if (search_step(row->answer.search, logits, err) < 0)
         return -1;
+    row->last_token_ns = clock_ns();
     if (row->first_token_ns == 0) {
-        row->first_token_ns = clock_ns();
+        row->first_token_ns = row->last_token_ns;
         histogram_observe(lane->engine->metrics.first_token,
                           (double)(row->first_token_ns - row->request->received_ns) / 1e9);
     }

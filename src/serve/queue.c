@@ -55,6 +55,9 @@ int queue_push(struct queue *queue, struct request *request, struct error *err)
         queue->waiting_count += request->row_count;
         request_move(request, REQUEST_QUEUED);
         link_request(queue, request);
+        request->notice = &queue->notice;
+        if (request_is_off(request)) /* since before it had somebody to notify */
+            queue->notice = true;
     }
     pthread_mutex_unlock(&queue->lock);
     if (closed)
@@ -116,6 +119,8 @@ struct row *queue_take(struct queue *queue, const struct room *room)
 struct row *queue_take_off(struct queue *queue)
 {
     struct row *rows = NULL;
+    if (!atomic_exchange(&queue->notice, false))
+        return NULL;
     pthread_mutex_lock(&queue->lock);
     struct request *request = queue->oldest, *last = request ? request->previous : NULL;
     while (request) {

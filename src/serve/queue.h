@@ -20,6 +20,7 @@ struct queue {
     size_t limit;           /* of waiting_count */
     size_t overtakes, overtakes_max;
     bool closed;
+    atomic_bool notice; /* some request that waits may be off */
 };
 
 /* What a lane has free. */

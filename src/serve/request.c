@@ -32,6 +32,7 @@ struct request *request_create(enum request_kind kind, size_t row_count)
     atomic_init(&request->cancelled, ERR_NONE);
     atomic_init(&request->rows_left, row_count);
     atomic_init(&request->failed, false);
+    atomic_init(&request->notice, NULL);
     return request;
 }
 
@@ -76,10 +77,18 @@ void request_move(struct request *request, enum request_state state)
     assert(allowed[before] & TO(state));
 }
 
+static void give_notice(struct request *request)
+{
+    atomic_bool *notice = request->notice;
+    if (notice)
+        *notice = true;
+}
+
 void request_cancel(struct request *request, enum error_code reason)
 {
     enum error_code none = ERR_NONE;
-    atomic_compare_exchange_strong(&request->cancelled, &none, reason);
+    if (atomic_compare_exchange_strong(&request->cancelled, &none, reason))
+        give_notice(request);
 }
 
 void request_fail(struct request *request, const struct error *error)
@@ -87,6 +96,7 @@ void request_fail(struct request *request, const struct error *error)
     bool before = false;
     if (atomic_compare_exchange_strong(&request->failed, &before, true))
         request->error = *error; /* read when every row has ended: rows_left orders the two */
+    give_notice(request);
 }
 
 bool request_is_off(const struct request *request)

@@ -1,5 +1,4 @@
 /* config_reading.h — what tests of the configuration share: sources, a temporary file, a value. */
-* /
 #ifndef TESTS_CONFIG_READING_H
 #define TESTS_CONFIG_READING_H
 
@@ -19,9 +18,7 @@
 #include "app/config_table.h"
 #include "base/mem.h"
 
-    enum {
-        WORDS_MAX = 12
-    };
+enum { WORDS_MAX = 12 };
 
 /* Reads the configuration from `words` (the command line, NULL at the end) and `environment`. */
 static inline int read_all(struct configuration *config, char *const words[],

@@ -77,6 +77,7 @@ static int start_server(void **state)
 {
     (void)state;
     const struct http_config config = { .address = "127.0.0.1",
+                                        .loopback = true,
                                         .threads = 2,
                                         .connections = 64,
                                         .idle_timeout_ms = 5000,

@@ -10,14 +10,20 @@
 #include "../../src/http/answer.h"
 #include "codec_fakes.h"
 
-/* The finished search of a row: up to two sequences. */
+/* The search of a row: up to two sequences, none while it is not done. */
 struct search {
     struct sequence sequences[2];
     size_t count;
 };
 
+bool search_done(const struct search *search)
+{
+    return search->count > 0;
+}
+
 size_t search_sequence_count(const struct search *search)
 {
+    assert_true(search_done(search));
     return search->count;
 }
 
@@ -319,6 +325,17 @@ static void models_are_listed_with_what_they_take(void **state)
     json_decref(list);
 }
 
+static void a_search_that_is_not_done_has_no_usage(void **state)
+{
+    (void)state;
+    struct job job = job_of(REQUEST_GENERATE);
+    job.request->rows[0].answer.search = mem_alloc(1, sizeof(struct search));
+    const struct answer_usage usage = answer_usage(job.request);
+    assert_int_equal(usage.prompt_tokens, 2);
+    assert_int_equal(usage.output_tokens, 0);
+    job_clear(&job);
+}
+
 int main(void)
 {
     with_texts = fake_served("a", &fake_tokenizer);
@@ -331,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_sampled_answer_tells_its_seed),
         cmocka_unit_test(beams_logprobs_and_attentions_are_written),
         cmocka_unit_test(a_row_that_was_never_begun_has_no_sequences),
+        cmocka_unit_test(a_search_that_is_not_done_has_no_usage),
         cmocka_unit_test(scores_are_summed),
         cmocka_unit_test(a_value_that_is_no_number_fails_the_answer),
         cmocka_unit_test(an_answer_has_a_limit_and_needs_memory),

@@ -290,12 +290,82 @@ static void a_deadline_gives_504_or_what_there_is(void **state)
         }
         assert_int_equal(done, partial + 1);
         assert_int_equal(request->error.code, partial ? ERR_NONE : ERR_DEADLINE);
-        if (partial) {
-            const struct search *search = request->rows[0].answer.search;
-            assert_true(search_sequence_count(search) > 0);
-        }
+        assert_null(request->rows[0].answer.search); /* it was not begun */
         request_destroy(&request);
     }
+    stop(&s);
+}
+
+/* A generate request with one row of one token that ends at `length`. */
+static struct request *plain_request(const struct service *s, size_t prefix_count, size_t length,
+                                     atomic_int *done)
+{
+    struct request *request = request_create(REQUEST_GENERATE, 1);
+    struct row *row = &request->rows[0];
+    struct error err = { 0 };
+    row->tokens = mem_alloc(1, sizeof *row->tokens);
+    row->places = mem_alloc(1, sizeof *row->places);
+    row->token_count = row->sent_count = 1;
+    row->prefix = mem_alloc(prefix_count, sizeof *row->prefix);
+    row->prefix[0] = 2;
+    row->prefix_count = prefix_count;
+    assert_int_equal(registry_defaults(&row->options, s->model, &err), 0);
+    row->options.max_length = row->options.min_length = length;
+    row->options.max_new_tokens = length - prefix_count;
+    request->received_ns = clock_ns();
+    request->deadline_ns = request->received_ns + 60 * NS_PER_S;
+    request->done = on_done;
+    request->context = done;
+    return request;
+}
+
+static void a_long_prefix_does_not_hold_up_a_short_row(void **state)
+{
+    (void)state;
+    struct service s;
+    struct engine_config config = pieces;
+    atomic_int long_done = 0, short_done = 0;
+    config.workers = 1;
+    start(&s, &config, plenty, false, false);
+    struct request *lengthy = plain_request(&s, 15, 16, &long_done);
+    struct request *brief = plain_request(&s, 1, 2, &short_done);
+    submit(&s, lengthy);
+    submit(&s, brief);
+    for (int i = 0; i < 1000 && !short_done; i++)
+        engine_step(s.engine, 0);
+    assert_int_equal(short_done, 1);
+    assert_int_equal(long_done, 0);
+    for (int i = 0; i < 1000 && !long_done; i++)
+        engine_step(s.engine, 0);
+    assert_int_equal(long_done, 1);
+    request_destroy(&lengthy);
+    request_destroy(&brief);
+    stop(&s);
+}
+
+static void weights_that_are_not_whole_are_not_answered(void **state)
+{
+    (void)state;
+    struct service s;
+    struct engine_config config = pieces;
+    atomic_int done = 0;
+    config.workers = 1;
+    start(&s, &config, plenty, false, false);
+    struct request *request = plain_request(&s, 1, 16, &done);
+    const struct row *row = &request->rows[0];
+    request->rows[0].options.output_attentions = true;
+    request->partial = true;
+    submit(&s, request);
+    while (!row->answer.sequence_attentions)
+        engine_step(s.engine, 0);
+    engine_step(s.engine, 0); /* a piece of the review */
+    request_cancel(request, ERR_DEADLINE);
+    engine_step(s.engine, 0);
+    assert_int_equal(done, 1);
+    assert_int_equal(request->error.code, ERR_NONE);
+    assert_int_equal(search_sequence(row->answer.search, 0).count, 15);
+    assert_null(row->answer.sequence_attentions[0]);
+    request_destroy(&request);
     stop(&s);
 }
 
@@ -392,6 +462,8 @@ int main(void)
         cmocka_unit_test(answers_are_the_same_bits_alone_and_in_any_batch),
         cmocka_unit_test(cancelled_requests_end_once_and_others_are_not_disturbed),
         cmocka_unit_test(a_deadline_gives_504_or_what_there_is),
+        cmocka_unit_test(a_long_prefix_does_not_hold_up_a_short_row),
+        cmocka_unit_test(weights_that_are_not_whole_are_not_answered),
         cmocka_unit_test(a_number_that_is_none_fails_its_request_alone),
         cmocka_unit_test(what_cannot_be_served_is_refused_and_stays_the_callers),
         cmocka_unit_test(limits_that_cannot_hold_one_row_are_a_configuration_error),

@@ -131,6 +131,30 @@ static void stored_halves_become_the_right_floats(void **state)
     }
 }
 
+static void openblas_takes_a_narrow_matrix_of_any_width(void **state)
+{
+    (void)state;
+    enum { K = 40000 };
+    static float x[K];
+    static uint16_t w[2 * K];
+    float y[2] = { 7, 7 };
+    struct kernels kernels;
+    assert_true(has(&kernels, "", "openblas"));
+    for (size_t k = 0; k < K; k++) {
+        x[k] = k % 2 ? 1.0f : -1.0f;
+        w[k] = k % 2 ? 0x3c00 : 0; /* 1 and 0: the product is K / 2 */
+        w[K + k] = 0x3c00;
+    }
+    kernels.gemm(&(struct gemm){ .x = x,
+                                 .x_stride = K,
+                                 .M = 1,
+                                 .w = { w, DTYPE_F16, 2, K },
+                                 .y = y,
+                                 .y_stride = 2,
+                                 .end = 2 });
+    assert_true(y[0] == K / 2 && y[1] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +163,7 @@ int main(void)
         cmocka_unit_test(an_unknown_set_or_gemm_is_refused),
         cmocka_unit_test(a_row_does_not_depend_on_its_batch),
         cmocka_unit_test(stored_halves_become_the_right_floats),
+        cmocka_unit_test(openblas_takes_a_narrow_matrix_of_any_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

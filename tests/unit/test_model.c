@@ -10,6 +10,9 @@
 #include "base/mem.h"
 #include "model/forward.h"
 #include "model_folder.h"
+#include "serve/registry.h"
+
+#include <sys/stat.h>
 
 static struct kernels kernels;
 
@@ -208,6 +211,14 @@ static void narrow_and_unaligned_weights_give_what_their_floats_give(void **stat
     folder_remove(&folder);
 }
 
+static const struct value *find_default(const struct model *model, const char *name)
+{
+    for (size_t i = 0; i < model->defaults.count; i++)
+        if (strcmp(model->defaults.items[i].name, name) == 0)
+            return &model->defaults.items[i].value;
+    return NULL;
+}
+
 static void generation_config_hides_the_options_of_config(void **state)
 {
     (void)state;
@@ -220,12 +231,72 @@ static void generation_config_hides_the_options_of_config(void **state)
     folder_text(&folder, "config.json", config);
     folder_weights(&folder, (struct folder_options){ 0 });
     assert_int_equal(open_folder(&folder, &model, &err), 0);
-    assert_int_equal(settings_find(&model->defaults, "max_length")->integer, 7);
+    assert_int_equal(find_default(model, "max_length")->integer, 7);
     model_close(&model);
     folder_text(&folder, "generation_config.json", "{\"num_beams\": 2}");
     assert_int_equal(open_folder(&folder, &model, &err), 0);
-    assert_null(settings_find(&model->defaults, "max_length"));
-    assert_int_equal(settings_find(&model->defaults, "num_beams")->integer, 2);
+    assert_null(find_default(model, "max_length"));
+    assert_int_equal(find_default(model, "num_beams")->integer, 2);
+    model_close(&model);
+    folder_remove(&folder);
+}
+
+static void what_is_no_file_or_no_object_is_refused_at_once(void **state)
+{
+    (void)state;
+    const struct folder folder = folder_create();
+    char path[128];
+    snprintf(path, sizeof path, "%s/model.safetensors", folder.path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused(&folder, "not a regular file");
+    unlink(path);
+    folder_weights(&folder, (struct folder_options){ 0 });
+    folder_text(&folder, "generation_config.json", "[1]");
+    assert_refused(&folder, "no JSON object");
+    snprintf(path, sizeof path, "%s/generation_config.json", folder.path);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused(&folder, "not a regular file");
+    folder_remove(&folder);
+}
+
+/* A position table beyond all measure is not computed for a file that fails anyway. */
+static void tensors_are_checked_before_positions_are_computed(void **state)
+{
+    (void)state;
+    const struct folder folder = folder_create();
+    folder_text(&folder, "config.json",
+                "{\"model_type\": \"transformer\", \"d_model\": 65536, \"encoder_layers\": 1,"
+                " \"decoder_layers\": 1, \"attention_heads\": 1, \"d_k\": 1, \"d_ff\": 1,"
+                " \"vocab_size\": 1, \"decoder_start_token_id\": 0, \"eos_token_id\": 0,"
+                " \"max_position_embeddings\": 1048576}");
+    folder_weights(&folder, (struct folder_options){ 0 });
+    assert_refused(&folder, "encoder.embed_tokens.weight");
+    folder_remove(&folder);
+}
+
+static void special_ids_come_from_config_unless_the_defaults_say_others(void **state)
+{
+    (void)state;
+    const struct folder folder = folder_create();
+    struct model *model;
+    struct options options;
+    struct error err;
+    folder_weights(&folder, (struct folder_options){ 0 });
+    folder_text(&folder, "generation_config.json", "{\"max_length\": 9}");
+    assert_int_equal(open_folder(&folder, &model, &err), 0);
+    assert_int_equal(registry_defaults(&options, model, &err), 0);
+    assert_int_equal(options.start_id, 2);
+    assert_int_equal(options.eos_count, 1);
+    assert_int_equal(options.eos_ids[0], 3);
+    assert_int_equal(options.max_length, 9);
+    model_close(&model);
+    folder_text(&folder, "generation_config.json",
+                "{\"eos_token_id\": [4, 5], \"decoder_start_token_id\": 1}");
+    assert_int_equal(open_folder(&folder, &model, &err), 0);
+    assert_int_equal(registry_defaults(&options, model, &err), 0);
+    assert_int_equal(options.start_id, 1);
+    assert_int_equal(options.eos_count, 2);
     model_close(&model);
     folder_remove(&folder);
 }
@@ -241,6 +312,9 @@ int main(void)
         cmocka_unit_test(every_failed_allocation_is_clean),
         cmocka_unit_test(narrow_and_unaligned_weights_give_what_their_floats_give),
         cmocka_unit_test(generation_config_hides_the_options_of_config),
+        cmocka_unit_test(what_is_no_file_or_no_object_is_refused_at_once),
+        cmocka_unit_test(tensors_are_checked_before_positions_are_computed),
+        cmocka_unit_test(special_ids_come_from_config_unless_the_defaults_say_others),
     };
     struct error err = { 0 };
     log_set_level(LOG_ERROR);

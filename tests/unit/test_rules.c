@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,16 @@ static const struct rule_case cases[] = {
       { 0, 1 },
       { 4, -4, 1, 1, 1, 1 },
       { 8, -2, 1, 1, 1, 1 } },
+    { "a wild penalty makes no infinity",
+      1e-38,
+      0,
+      0,
+      -1,
+      -1,
+      2,
+      { 0, 1 },
+      { 10, OFF, 1, 1, 1, 1 },
+      { FLT_MAX, OFF, 1, 1, 1, 1 } },
     { "a removed token stays removed",
       2,
       0,

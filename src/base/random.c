@@ -1,4 +1,4 @@
-#include "random_bits.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -12,6 +12,6 @@ uint64_t random_bits(void)
     do
         got = getrandom(&bits, sizeof bits, 0);
     while (got < 0 && errno == EINTR);
-    /* A sandbox may forbid the call.  Ids need to differ, not to be hard to guess. */
+    /* A sandbox may forbid the call.  What is drawn needs to differ, not to be hard to guess. */
     return got == (ssize_t)sizeof bits ? bits : clock_ns() * UINT64_C(0x9e3779b97f4a7c15);
 }
