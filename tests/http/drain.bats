@@ -1,0 +1,160 @@
+#!/usr/bin/env bats
+# Stopping: what SIGTERM leaves running, what it refuses, and how the process ends.
+load daemon
+
+setup() { client=; }
+teardown() {
+    [ -z "$client" ] || kill "$client" 2>/dev/null || true
+    daemon_stop
+}
+
+start() { # OPTION...
+    daemon_start --model tests/kit/vanilla_post --engine.workers 1 --engine.batch_sequences 16 \
+        --limits.return_sequences 16 "$@"
+}
+
+# A client that waits for the answer to ROWS slow rows: files code and slow.
+slow_client() { # ROWS
+    slow_request "$1" >"$BATS_TEST_TMPDIR/request"
+    curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -w '%{http_code}' \
+        -D "$BATS_TEST_TMPDIR/slow_headers" -H 'Content-Type: application/json' \
+        --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" \
+        >"$BATS_TEST_TMPDIR/code" 3>&- &
+    client=$!
+    await 10 is_running
+}
+
+is_running() { [ "$(metric 'seqd_active_sequences{model="vanilla_post"}')" -gt 0 ]; }
+is_refusing() { [ "$(status /livez)" = 000 ]; }
+
+client_got() { # STATUS
+    wait "$client"
+    client=
+    [ "$(<"$BATS_TEST_TMPDIR/code")" = "$1" ] ||
+        fail "$(<"$BATS_TEST_TMPDIR/code") $(head -c 300 "$BATS_TEST_TMPDIR/slow")"
+}
+
+@test "an idle daemon ends at once with 0" {
+    start
+    local before=$SECONDS
+    kill -TERM "$daemon_pid"
+    daemon_ends 0
+    [ $((SECONDS - before)) -le 2 ]
+    log_lines 'select(.message == "stopped")' | grep -q .
+}
+
+@test "SIGINT ends it as SIGTERM does" {
+    start
+    kill -INT "$daemon_pid"
+    daemon_ends 0
+}
+
+@test "SIGHUP does not end it" {
+    start
+    kill -HUP "$daemon_pid"
+    sleep 0.2
+    [ "$(status /readyz)" = 200 ]
+}
+
+@test "a running request is answered in full after SIGTERM, then the exit code is 0" {
+    start
+    slow_client 4
+    kill -TERM "$daemon_pid"
+    client_got 200
+    jq -e '.outputs | length == 4 and all(.sequences[0].token_ids | length == 99)' \
+        "$BATS_TEST_TMPDIR/slow"
+    grep -qi '^connection: close' "$BATS_TEST_TMPDIR/slow_headers"
+    daemon_ends 0
+}
+
+@test "without a delay new connections are refused at once" {
+    start
+    slow_client 4
+    kill -TERM "$daemon_pid"
+    await 1 is_refusing
+    client_got 200
+    daemon_ends 0
+}
+
+@test "during the delay readyz is 503, livez 200, and requests are served with Connection: close" {
+    start --server.drain_delay_ms 1000
+    kill -TERM "$daemon_pid"
+    await 1 eval '[ "$(status /readyz)" = 503 ]'
+    for route in /readyz /health; do
+        ask $route
+        [ "$status" = 503 ]
+        [ "$(header retry-after)" -ge 1 ]
+        holds '.status == "draining"'
+    done
+    [ "$(status /livez)" = 200 ]
+    [ "$(metric seqd_ready)" = 0 ]
+    ok /v1/encode '{"input_ids":[[5,6,3]],"pooling":"mean"}'
+    [ "$(header connection)" = close ]
+    daemon_ends 0
+}
+
+@test "a kept connection gets 503 once the listener is closed" {
+    start
+    slow_client 4
+    local fd
+    exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
+    printf 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n' >&"$fd"
+    timeout 0.3 cat <&"$fd" >/dev/null || true
+    kill -TERM "$daemon_pid"
+    await 1 is_refusing
+    printf 'POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 19\r\n\r\n%s' \
+        '{"input_ids":[[5]]}' >&"$fd"
+    timeout 5 cat <&"$fd" | tr -d '\r' >"$BATS_TEST_TMPDIR/kept"
+    exec {fd}>&-
+    [[ $(<"$BATS_TEST_TMPDIR/kept") == 'HTTP/1.1 503 '*'Retry-After: '*shutting_down* ]]
+    grep -qi '^connection: close' "$BATS_TEST_TMPDIR/kept"
+    client_got 200
+    daemon_ends 0
+}
+
+@test "what is left after its time is answered 503" {
+    start --server.drain_timeout_ms 300
+    slow_client 60
+    kill -TERM "$daemon_pid"
+    client_got 503
+    jq -e '.error.code == "shutting_down"' "$BATS_TEST_TMPDIR/slow"
+    grep -qi '^retry-after:' "$BATS_TEST_TMPDIR/slow_headers"
+    daemon_ends 0
+}
+
+@test "a second SIGTERM ends it at once, and not with 0" {
+    start --server.drain_timeout_ms 30000
+    slow_client 60
+    kill -TERM "$daemon_pid"
+    await 1 is_refusing
+    local before=$SECONDS
+    kill -TERM "$daemon_pid"
+    daemon_ends 1
+    [ $((SECONDS - before)) -le 2 ]
+}
+
+@test "idle and half-sent connections never delay the exit" {
+    start
+    local idle half
+    exec {idle}<>"/dev/tcp/127.0.0.1/${url##*:}" {half}<>"/dev/tcp/127.0.0.1/${url##*:}"
+    printf 'POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{' >&"$half"
+    sleep 0.2
+    local before=$SECONDS
+    kill -TERM "$daemon_pid"
+    daemon_ends 0
+    [ $((SECONDS - before)) -le 2 ]
+    exec {idle}>&- {half}>&-
+}
+
+@test "clients that left and waiting rows do not keep it from ending with 0" {
+    start
+    slow_client 60
+    kill "$client"
+    client=
+    for i in $(seq 20); do
+        curl -s -m 0.05 -o /dev/null -H 'Content-Type: application/json' \
+            -d '{"input_ids":[[5,6,7,3]],"parameters":{"num_beams":16}}' "$url/v1/generate" || true
+    done
+    kill -TERM "$daemon_pid"
+    daemon_ends 0
+}
