@@ -4,6 +4,8 @@
  *   vec                         LANES floats
  *   vec_zero(), vec_set(a), vec_fma(a, b, c) = a·b + c, vec_sum(v)
  *   vec_load(const float *), vec_store(float *, v)
+ *   vec_load_part(p, n), vec_store_part(p, n, v): n < LANES floats, zeros behind them; nothing beyond
+ *                               is read or written
  *   vec_load_f16(const uint16_t *), vec_load_bf16(const uint16_t *)
  *   KERNEL_SET, TILE_ROWS       the name in the table; rows of x in a tile
  *
@@ -30,8 +32,10 @@ static inline __attribute__((always_inline)) vec load_stored(const void *p, enum
 }
 
 /* `count` < LANES elements, zeros behind them; reads nothing beyond. */
-static vec load_stored_part(const void *p, enum dtype dtype, size_t count)
+static inline vec load_stored_part(const void *p, enum dtype dtype, size_t count)
 {
+    if (dtype == DTYPE_F32)
+        return vec_load_part(p, count);
     float padded[LANES] = { 0 };
     for (size_t i = 0; i < count; i++)
         padded[i] = stored_to_float(p, dtype, i);
@@ -60,7 +64,7 @@ tile(const struct gemm *g, size_t m, size_t n, enum dtype dtype, const size_t MR
         }
     }
     for (size_t i = 0; i < MR && whole < K; i++) {
-        const vec value = load_stored_part(x + i * g->x_stride + whole, DTYPE_F32, K - whole);
+        const vec value = vec_load_part(x + i * g->x_stride + whole, K - whole);
         for (size_t j = 0; j < NR; j++)
             sums[i][j] =
                 vec_fma(value, load_stored_part(w + (j * K + whole) * element, dtype, K - whole),
@@ -107,8 +111,8 @@ static float dot(const float *x, const float *y, size_t n)
     for (size_t i = 0; i < whole; i += LANES)
         sum = vec_fma(vec_load(x + i), vec_load(y + i), sum);
     if (whole < n)
-        sum = vec_fma(load_stored_part(x + whole, DTYPE_F32, n - whole),
-                      load_stored_part(y + whole, DTYPE_F32, n - whole), sum);
+        sum =
+            vec_fma(vec_load_part(x + whole, n - whole), vec_load_part(y + whole, n - whole), sum);
     return vec_sum(sum);
 }
 
@@ -120,12 +124,10 @@ static void axpy(float a, const float *x, float *y, size_t n)
     const vec factor = vec_set(a);
     for (size_t i = 0; i < whole; i += LANES)
         vec_store(y + i, vec_fma(factor, vec_load(x + i), vec_load(y + i)));
-    if (whole < n) {
-        float rest[LANES];
-        vec_store(rest, vec_fma(factor, load_stored_part(x + whole, DTYPE_F32, n - whole),
-                                load_stored_part(y + whole, DTYPE_F32, n - whole)));
-        memcpy(y + whole, rest, (n - whole) * sizeof *rest);
-    }
+    if (whole < n)
+        vec_store_part(y + whole, n - whole,
+                       vec_fma(factor, vec_load_part(x + whole, n - whole),
+                               vec_load_part(y + whole, n - whole)));
 }
 
 static void widen(const void *stored, enum dtype dtype, float *out, size_t n)

@@ -41,6 +41,21 @@ static inline void vec_store(float *p, vec v)
     _mm256_storeu_ps(p, v);
 }
 
+static inline __m256i first_lanes(size_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline vec vec_load_part(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, first_lanes(n));
+}
+
+static inline void vec_store_part(float *p, size_t n, vec v)
+{
+    _mm256_maskstore_ps(p, first_lanes(n), v);
+}
+
 static inline vec vec_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));

@@ -39,6 +39,16 @@ static inline void vec_store(float *p, vec v)
     _mm512_storeu_ps(p, v);
 }
 
+static inline vec vec_load_part(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+
+static inline void vec_store_part(float *p, size_t n, vec v)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+}
+
 static inline vec vec_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));

@@ -48,6 +48,18 @@ static inline void vec_store(float *p, vec v)
     memcpy(p, &v, sizeof v);
 }
 
+static inline vec vec_load_part(const float *p, size_t n)
+{
+    vec v = vec_zero();
+    memcpy(&v, p, n * sizeof *p);
+    return v;
+}
+
+static inline void vec_store_part(float *p, size_t n, vec v)
+{
+    memcpy(p, &v, n * sizeof *p);
+}
+
 static inline vec vec_load_f16(const uint16_t *p)
 {
     vec v;
