@@ -4,8 +4,8 @@
  *   vec                         LANES floats
  *   vec_zero(), vec_set(a), vec_fma(a, b, c) = a·b + c, vec_sum(v)
  *   vec_load(const float *), vec_store(float *, v)
- *   vec_load_part(p, n), vec_store_part(p, n, v): n < LANES floats, zeros behind them; nothing beyond
- *                               is read or written
+ *   vec_load_part(p, n), vec_store_part(p, n, v)
+ *                               n < LANES floats, zeros behind them; touch nothing beyond
  *   vec_load_f16(const uint16_t *), vec_load_bf16(const uint16_t *)
  *   KERNEL_SET, TILE_ROWS       the name in the table; rows of x in a tile
  *
