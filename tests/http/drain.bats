@@ -9,13 +9,13 @@ teardown() {
 }
 
 start() { # OPTION...
-    daemon_start --model tests/kit/vanilla_post --engine.workers 1 --engine.batch_sequences 16 \
+    daemon_start --model tests/kit/vanilla_nopos --engine.workers 1 --engine.batch_sequences 16 \
         --limits.return_sequences 16 "$@"
 }
 
-# A client that waits for the answer to ROWS slow rows: files code and slow.
-slow_client() { # ROWS
-    slow_request "$1" >"$BATS_TEST_TMPDIR/request"
+# A client of ROWS slow rows, running: files code and slow.
+slow_client() { # ROWS [TOKENS]
+    slow_request "$@" >"$BATS_TEST_TMPDIR/request"
     curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -w '%{http_code}' \
         -D "$BATS_TEST_TMPDIR/slow_headers" -H 'Content-Type: application/json' \
         --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" \
@@ -24,7 +24,14 @@ slow_client() { # ROWS
     await 10 is_running
 }
 
-is_running() { [ "$(metric 'seqd_active_sequences{model="vanilla_post"}')" -gt 0 ]; }
+# The same with as many rows, in rows, as this machine needs two seconds for.
+patient_client() {
+    ok /v1/generate "$(slow_request 1 300)"
+    rows=$(value '2000 / .timing.decode_ms | ceil')
+    slow_client "$rows" 300
+}
+
+is_running() { [ "$(metric 'seqd_active_sequences{model="vanilla_nopos"}')" -gt 0 ]; }
 is_refusing() { [ "$(status /livez)" = 000 ]; }
 
 client_got() { # STATUS
@@ -58,18 +65,18 @@ client_got() { # STATUS
 
 @test "a running request is answered in full after SIGTERM, then the exit code is 0" {
     start
-    slow_client 4
+    patient_client
     kill -TERM "$daemon_pid"
     client_got 200
-    jq -e '.outputs | length == 4 and all(.sequences[0].token_ids | length == 99)' \
-        "$BATS_TEST_TMPDIR/slow"
+    jq -e --argjson rows "$rows" '.outputs | length == $rows and
+        all(.sequences[0].token_ids | length == 300)' "$BATS_TEST_TMPDIR/slow"
     grep -qi '^connection: close' "$BATS_TEST_TMPDIR/slow_headers"
     daemon_ends 0
 }
 
 @test "without a delay new connections are refused at once" {
     start
-    slow_client 4
+    patient_client
     kill -TERM "$daemon_pid"
     await 1 is_refusing
     client_got 200
@@ -95,7 +102,7 @@ client_got() { # STATUS
 
 @test "a kept connection gets 503 once the listener is closed" {
     start
-    slow_client 4
+    patient_client
     local fd
     exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
     printf 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n' >&"$fd"

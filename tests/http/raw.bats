@@ -52,7 +52,7 @@ turned_away() { # TEXT
 }
 
 @test "a chunked body is read as one" {
-    local chunks="10\r\n${body:0:16}\r\n19;x=y\r\n${body:16}\r\n0\r\n\r\n"
+    local chunks="10\r\n${body:0:16}\r\n19\r\n${body:16}\r\n0\r\n\r\n"
     answers 200 "${post}Transfer-Encoding: chunked\r\n\r\n$chunks"
 }
 
