@@ -154,7 +154,7 @@ metric() { # SERIES: its value
         'index($0, series) == 1 { print substr($0, length(series) + 1) }'
 }
 
-# A request of vanilla_nopos, which has no longest row: ROWS rows of 16 beams and TOKENS tokens each.
+# A request of vanilla_nopos, which has no longest row: ROWS rows of 16 beams and TOKENS tokens.
 # With the usual 4000 a row takes seconds on any machine: such a request is there to be given up.
 slow_request() { # ROWS [TOKENS]
     jq -nc --argjson rows "$1" --argjson tokens "${2:-4000}" '{model: "vanilla_nopos",
