@@ -23,8 +23,15 @@ struct registry {
  * several. */
 struct served_model *registry_find(const struct registry *registry, const char *name);
 
+/* What options_resolve() checks a row's options against. */
+struct option_limits registry_option_limits(const struct model_config *config,
+                                            const struct limits *limits);
+
 /* The generation options that a model's folder asks for: the table's, then the special ids of
- * config.json, then the folder's defaults.  Errors: those of options_set_defaults(). */
-int registry_defaults(struct options *options, const struct model *model, struct error *err);
+ * config.json, then the folder's defaults.  Defaults that no request could be served with are an
+ * error; those beyond a configured limit are a warning, since requests may ask for less.
+ * Errors: those of options_set_defaults() and options_resolve(), naming the folder. */
+int registry_defaults(struct options *options, const struct model *model,
+                      const struct limits *limits, struct error *err);
 
 #endif

@@ -63,7 +63,8 @@ const struct config_key config_keys[] = {
       AT(limits.max_new_tokens), "Generated tokens that a request may ask for." },
     { "limits.queue_sequences", CONFIG_COUNT, "rows", "4096", 1, 10000000, NULL, NULL,
       AT(limits.queue_sequences),
-      "Rows of one model that wait; a request that finds no room gets 429 at once." },
+      "Rows of one model that wait; a request that finds no room gets 429 at once.  At least "
+      "limits.sequences." },
     { "limits.request_timeout_ms", CONFIG_COUNT, "ms", "60000", 1, DAY_MS, NULL, NULL,
       AT(limits.request_timeout_ms),
       "From the last byte of the request to its answer, waiting included; then 504." },
@@ -72,10 +73,12 @@ const struct config_key config_keys[] = {
       "Threads that compute; 0 is one a core of what affinity and cgroup quota allow." },
     { "engine.batch_sequences", CONFIG_COUNT, "hypotheses", "256", 1, 65536, NULL, NULL,
       AT(engine.batch_sequences),
-      "Hypotheses (rows times beams) that one worker decodes at once." },
+      "Hypotheses (rows times beams) that one worker decodes at once.  At least limits.beams and "
+      "limits.return_sequences." },
     { "engine.batch_tokens", CONFIG_COUNT, "tokens", "4096", 1, 1000000, NULL, NULL,
       AT(engine.batch_tokens),
-      "Source tokens of one encoder pass; sets the memory of a worker.  A longer row is refused." },
+      "Source tokens of one encoder pass; sets the memory of a worker.  At least "
+      "limits.source_tokens." },
     { "engine.step_tokens", CONFIG_COUNT, "tokens", "256", 1, 1000000, NULL, NULL,
       AT(engine.step_tokens),
       "Tokens of prefixes and of targets to score that one decoder step takes besides the live "

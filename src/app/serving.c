@@ -73,7 +73,7 @@ static int open_model(struct serving *serving, struct served_model *served,
         return -1;
     if (tokenizer_open(&served->tokenizer, entry->path, &served->model->config, err) < 0)
         return -1;
-    if (registry_defaults(&served->defaults, served->model, err) < 0)
+    if (registry_defaults(&served->defaults, served->model, &config->limits, err) < 0)
         return -1;
     struct engine_config engine = config->engine;
     engine.workers = serving->worker_count;

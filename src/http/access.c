@@ -84,6 +84,8 @@ void access_log(const struct exchange *exchange)
     log_text(&line, "request_id", exchange->id);
     log_text(&line, "method", exchange->method);
     log_text(&line, "route", route_label(exchange));
+    if (!exchange->admission.route)
+        log_text(&line, "path", exchange->path);
     if (exchange->job.served)
         log_text(&line, "model", exchange->job.served->name);
     if (exchange->status)
@@ -96,6 +98,8 @@ void access_log(const struct exchange *exchange)
     }
     if (exchange->error.code != ERR_NONE)
         log_text(&line, "error", error_table_row(exchange->error.code)->code);
+    if (exchange->error.param[0])
+        log_text(&line, "param", exchange->error.param);
     if (exchange->traceparent[0])
         log_text(&line, "traceparent", exchange->traceparent);
     log_end(&line);

@@ -14,14 +14,16 @@ static const char *const common_fields[] = { "model",      "input_ids", "attenti
 
 struct route_part {
     const char *const *fields;
+    const char *hint; /* behind the news that a field is unknown */
     int (*decode)(struct job *job, const json_t *body, const struct limits *limits,
                   struct error *err);
 };
 
 static const struct route_part parts[] = {
-    [REQUEST_ENCODE] = { decode_encode_fields, decode_encode },
-    [REQUEST_GENERATE] = { decode_generate_fields, decode_generate },
-    [REQUEST_SCORE] = { decode_score_fields, decode_score },
+    [REQUEST_ENCODE] = { decode_encode_fields, "", decode_encode },
+    [REQUEST_GENERATE] = { decode_generate_fields, "; generation options go into parameters",
+                           decode_generate },
+    [REQUEST_SCORE] = { decode_score_fields, "", decode_score },
 };
 
 /* "a, b, c": as many of the loaded names as fit. */
@@ -86,7 +88,7 @@ static int decode_object(struct job *job, enum request_kind kind, json_t *body,
     if (!json_is_object(body))
         return error_set(err, ERR_WRONG_TYPE, "the body is an array; it must be an object");
     if (find_model(job, body, context->registry, err) < 0 ||
-        fields_known(body, common_fields, parts[kind].fields, err) < 0)
+        fields_known(body, common_fields, parts[kind].fields, parts[kind].hint, err) < 0)
         return -1;
 
     int64_t timeout_ms = (int64_t)context->limits->request_timeout_ms;

@@ -10,20 +10,6 @@
 const char *const decode_generate_fields[] = { "parameters", "decoder_input_ids", "stream",
                                                "partial", NULL };
 
-static struct option_limits option_limits(const struct model_config *config,
-                                          const struct limits *limits)
-{
-    return (struct option_limits){
-        .vocabulary = config->target_vocabulary,
-        .positions_max = config->positions_max,
-        .default_max_new_tokens = limits->default_max_new_tokens,
-        .max_new_tokens = limits->max_new_tokens,
-        .beams_max = limits->beams,
-        .sequences_max = limits->return_sequences,
-        .top_logprobs_max = limits->top_logprobs,
-    };
-}
-
 /* What errors put before an option's name: "parameters." or "parameters[2].". */
 static void options_param(bool each, size_t index, char param[FIELD_PARAM_MAX])
 {
@@ -39,8 +25,7 @@ static int set_options(struct options *options, json_t *object, const char *para
 {
     const char *name;
     json_t *json;
-    json_object_foreach(object, name, json)
-    {
+    json_object_foreach (object, name, json) {
         struct value value;
         if (json_to_value(json, &value, err) < 0)
             return -1;
@@ -131,7 +116,7 @@ static int decode_options(struct job *job, const json_t *body, const struct row_
 {
     const struct model_config *config = &job->served->model->config;
     struct request *request = job->request;
-    const struct option_limits allowed = option_limits(config, limits);
+    const struct option_limits allowed = registry_option_limits(config, limits);
     if (read_parameters(request, &job->served->defaults, body, err) < 0)
         return -1;
     const bool each = json_is_array(json_object_get(body, "parameters"));

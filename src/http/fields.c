@@ -14,15 +14,14 @@ static bool is_listed(const char *const *names, const char *name)
 }
 
 int fields_known(json_t *object, const char *const *common, const char *const *own,
-                 struct error *err)
+                 const char *hint, struct error *err)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(
-        object, name,
-        value) if (!is_listed(common, name) &&
-                   !is_listed(own, name)) return error_at(err, ERR_UNKNOWN_FIELD, name,
-                                                          "there is no field \"%s\" here", name);
+    json_object_foreach (object, name, value)
+        if (!is_listed(common, name) && !is_listed(own, name))
+            return error_at(err, ERR_UNKNOWN_FIELD, name, "there is no field \"%s\" here%s", name,
+                            hint);
     return 0;
 }
 

@@ -14,10 +14,10 @@
 
 enum { FIELD_PARAM_MAX = 128 };
 
-/* `object` has no other fields than those of the two NULL-terminated lists.  Errors:
- * ERR_UNKNOWN_FIELD. */
+/* `object` has no other fields than those of the two NULL-terminated lists.  `hint` goes behind the
+ * message.  Errors: ERR_UNKNOWN_FIELD. */
 int fields_known(json_t *object, const char *const *common, const char *const *own,
-                 struct error *err);
+                 const char *hint, struct error *err);
 
 /* Errors: ERR_WRONG_TYPE, ERR_OUT_OF_RANGE. */
 int fields_bool(const json_t *object, const char *name, bool *value, struct error *err);

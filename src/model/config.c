@@ -17,8 +17,7 @@ static int to_settings(const json_t *json, struct settings *settings, struct err
     settings->items = mem_alloc(json_object_size(json), sizeof *settings->items);
     if (!settings->items)
         return error_set(err, ERR_NO_MEMORY, "generation defaults");
-    json_object_foreach((json_t *)(uintptr_t)json, name, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
         struct setting *setting = &settings->items[settings->count++];
         setting->name = mem_text(name);
         if (!setting->name)

@@ -204,8 +204,7 @@ static int read_transformer(struct model_config *config, const json_t *json, con
         return -1;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, name, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
         if (!fields_have(fields, FIELD_COUNT, name) && !is_neutral(name))
             log_write(LOG_WARNING, "%s: unknown field \"%s\"", file, name);
     }

@@ -35,6 +35,10 @@ json_t *json_parse(const char *bytes, size_t count, const char *what, enum error
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, use_our_heap);
 
+    if (count == 0) {
+        error_set(err, code, "%s is empty; it must be JSON", what);
+        return NULL;
+    }
     json_error_t reason;
     allocation_failed = false;
     json_t *json = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, &reason);

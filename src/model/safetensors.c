@@ -151,8 +151,7 @@ static int read_header(struct safetensors *file, const json_t *header, const cha
     file->tensors = mem_alloc(json_object_size(header), sizeof *file->tensors);
     if (!file->tensors)
         return error_set(err, ERR_NO_MEMORY, "%s", path);
-    json_object_foreach((json_t *)(uintptr_t)header, name, entry)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)header, name, entry) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
         if (read_tensor(&file->tensors[file->tensor_count], name, entry, data, data_bytes, path,

@@ -11,12 +11,19 @@
 /* A folder without model.safetensors: say what is there instead. */
 static int missing_file(const char *dir, const char *file, struct error *err)
 {
-    char other[512];
-    snprintf(other, sizeof other, "%s/pytorch_model.bin", dir);
-    if (access(other, F_OK) == 0)
-        return error_set(err, ERR_BAD_MODEL,
-                         "%s is missing; pytorch_model.bin is there, but only safetensors are read",
-                         file);
+    static const struct {
+        const char *name, *reason;
+    } others[] = {
+        { "pytorch_model.bin", "only safetensors are read" },
+        { "model.safetensors.index.json", "weights in several files are not read" },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char other[512];
+        snprintf(other, sizeof other, "%s/%s", dir, others[i].name);
+        if (access(other, F_OK) == 0)
+            return error_set(err, ERR_BAD_MODEL, "%s is missing; %s is there, but %s", file,
+                             others[i].name, others[i].reason);
+    }
     return error_set(err, ERR_IO, "%s: no such file", file);
 }
 

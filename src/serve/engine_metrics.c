@@ -29,6 +29,12 @@ static struct counter *with_reason(const struct engine_metrics *m, const char *n
     return metrics_counter(m->registry, name, help, labels);
 }
 
+static struct counter *rejected(const struct engine_metrics *m, const char *reason)
+{
+    return with_reason(m, "seqd_requests_rejected_total",
+                       "Requests refused before they were queued.", reason);
+}
+
 static struct counter *cancelled(const struct engine_metrics *m, enum error_code reason)
 {
     const char *name = reason == ERR_DEADLINE      ? "deadline"
@@ -89,14 +95,16 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
     for (enum finish_reason r = FINISH_EOS; r <= FINISH_TIMEOUT; r++)
         m->finished[r] = with_reason(m, "seqd_sequences_finished_total", "Generated sequences.",
                                      finish_reason_name(r));
+    rejected(m, "queue_full"); /* what alerts are about is there before it happens */
     static const enum error_code reasons[] = { ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN };
     for (size_t i = 0; i < COUNT(reasons); i++)
         cancelled(m, reasons[i]);
     init_histograms(m);
     m->queue_sequences =
         metrics_gauge(registry, "seqd_queue_sequences", "Rows that wait.", m->model_label);
-    m->active_sequences = metrics_gauge(registry, "seqd_active_sequences",
-                                        "Rows admitted and not ended.", m->model_label);
+    m->active_sequences =
+        metrics_gauge(registry, "seqd_active_sequences",
+                      "Hypotheses of admitted rows; a row to encode is one.", m->model_label);
     m->kv_cache_bytes = metrics_gauge(registry, "seqd_kv_cache_bytes",
                                       "Key/value cache reserved by rows.", m->model_label);
     set_constant(m, "seqd_queue_limit_sequences", "Rows that may wait.", limits->queue_sequences);
@@ -113,9 +121,7 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
 
 void engine_metrics_rejected(struct engine_metrics *m, const char *reason)
 {
-    counter_add(with_reason(m, "seqd_requests_rejected_total",
-                            "Requests refused before they were queued.", reason),
-                1.0);
+    counter_add(rejected(m, reason), 1.0);
 }
 
 void engine_metrics_cancelled(struct engine_metrics *m, enum error_code reason)

@@ -80,7 +80,7 @@ void lane_close(struct lane *lane)
 /* The gauges are sums over lanes: each lane adds its changes. */
 static void count_active(struct lane *lane, const struct row *row, double sign)
 {
-    gauge_add(lane->engine->metrics.active_sequences, sign);
+    gauge_add(lane->engine->metrics.active_sequences, sign * (double)(row->width ? row->width : 1));
     gauge_add(lane->engine->metrics.kv_cache_bytes,
               sign * (double)(row->key_values * sizeof(float)));
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 struct served_model *registry_find(const struct registry *registry, const char *name)
 {
     if (!name)
@@ -12,8 +14,40 @@ struct served_model *registry_find(const struct registry *registry, const char *
     return NULL;
 }
 
-int registry_defaults(struct options *options, const struct model *model, struct error *err)
+struct option_limits registry_option_limits(const struct model_config *config,
+                                            const struct limits *limits)
 {
+    return (struct option_limits){
+        .vocabulary = config->target_vocabulary,
+        .positions_max = config->positions_max,
+        .default_max_new_tokens = limits->default_max_new_tokens,
+        .max_new_tokens = limits->max_new_tokens,
+        .beams_max = limits->beams,
+        .sequences_max = limits->return_sequences,
+        .top_logprobs_max = limits->top_logprobs,
+    };
+}
+
+/* As a request that says nothing would use them. */
+static int check_defaults(const struct options *options, const struct model *model,
+                          const struct limits *limits, struct error *err)
+{
+    const struct option_limits allowed = registry_option_limits(&model->config, limits);
+    struct options resolved = *options;
+    if (options_resolve(&resolved, &allowed, 1, "", err) == 0)
+        return 0;
+    if (err->code != ERR_OVER_LIMIT)
+        return -1;
+    log_write(LOG_WARNING, "%s: the default generation options are beyond a limit: %s", model->dir,
+              err->message);
+    *err = (struct error){ 0 };
+    return 0;
+}
+
+int registry_defaults(struct options *options, const struct model *model,
+                      const struct limits *limits, struct error *err)
+{
+    struct error reason = { 0 };
     options_init(options);
     options->start_id = model->config.start_id;
     options->pad_id = model->config.pad_id;
@@ -21,5 +55,9 @@ int registry_defaults(struct options *options, const struct model *model, struct
         options->eos_ids[0] = model->config.eos_id;
         options->eos_count = 1;
     }
-    return options_set_defaults(options, &model->defaults, err);
+    if (options_set_defaults(options, &model->defaults, &reason) == 0 &&
+        check_defaults(options, model, limits, &reason) == 0)
+        return 0;
+    return error_set(err, reason.code, "%s: default generation options: %s", model->dir,
+                     reason.message);
 }

@@ -47,8 +47,7 @@ static int check_fields(const struct reader *reader)
                                          "pattern", "source_begin", "source_end", "join" };
     const char *name;
     json_t *value;
-    json_object_foreach(reader->root, name, value)
-    {
+    json_object_foreach (reader->root, name, value) {
         size_t i = 0;
         while (i < sizeof known / sizeof *known && strcmp(name, known[i]) != 0)
             i++;

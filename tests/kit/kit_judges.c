@@ -187,8 +187,7 @@ static const json_t *sequence_at(const json_t *answer, size_t i)
 {
     size_t row;
     const json_t *output;
-    json_array_foreach(json_object_get(answer, "outputs"), row, output)
-    {
+    json_array_foreach (json_object_get(answer, "outputs"), row, output) {
         const json_t *sequences = json_object_get(output, "sequences");
         if (i < json_array_size(sequences))
             return json_array_get(sequences, i);

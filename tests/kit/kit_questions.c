@@ -64,8 +64,7 @@ static void ask_encodes(struct kit_case *kit_case)
     const json_t *encode = json_object_get(kit_case->expected, "encode");
     size_t i;
     const json_t *item;
-    json_array_foreach(json_object_get(encode, "batches"), i, item)
-    {
+    json_array_foreach (json_object_get(encode, "batches"), i, item) {
         static const char *const poolings[] = { "mean", "max", "cls" };
         ask_encode(kit_case, item, "none", false, false, kit_judge_hidden);
         for (size_t p = 0; p < sizeof poolings / sizeof *poolings; p++) {
@@ -112,7 +111,7 @@ static void ask_scores(struct kit_case *kit_case)
     const json_t *logits = json_object_get(kit_case->expected, "logits");
     size_t i;
     const json_t *item;
-    json_array_foreach(json_object_get(logits, "batches"), i, item)
+    json_array_foreach (json_object_get(logits, "batches"), i, item)
         ask_score(kit_case, item, false, kit_judge_score);
     ask_score(kit_case, json_object_get(logits, "attentions"), true, kit_judge_decoder_attentions);
 }
@@ -158,8 +157,7 @@ static void ask_generates(struct kit_case *kit_case, const struct kit_options *u
 {
     size_t i;
     const json_t *item;
-    json_array_foreach(json_object_get(kit_case->expected, "generate"), i, item)
-    {
+    json_array_foreach (json_object_get(kit_case->expected, "generate"), i, item) {
         struct kit_check *check =
             ask_generate(kit_case, "generate", item, kit_judge_generate, unsupported);
         add_body(check,
@@ -171,8 +169,7 @@ static void ask_distributions(struct kit_case *kit_case, const struct kit_option
 {
     size_t i;
     const json_t *item;
-    json_array_foreach(json_object_get(kit_case->expected, "distribution"), i, item)
-    {
+    json_array_foreach (json_object_get(kit_case->expected, "distribution"), i, item) {
         struct kit_check *check =
             ask_generate(kit_case, "distribution", item, kit_judge_distribution, unsupported);
         for (int seed = 1; seed <= KIT_DRAW_REQUESTS; seed++)
@@ -218,8 +215,7 @@ static void set_reference_length(struct kit_case *kit_case, const json_t *defaul
 {
     size_t i;
     const json_t *item;
-    json_array_foreach(json_object_get(kit_case->expected, "generate"), i, item)
-    {
+    json_array_foreach (json_object_get(kit_case->expected, "generate"), i, item) {
         json_t *options = json_object_get(json_object_get(item, "request"), "options");
         if (!is_given(options, defaults, "max_length") &&
             !is_given(options, defaults, "max_new_tokens"))

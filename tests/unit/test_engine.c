@@ -116,7 +116,7 @@ static void fill_row(const struct service *s, struct row *row, uint32_t *state)
         row->tokens[row->token_count] = (int32_t)next(state, 4); /* 4 may be NaN */
         row->places[row->token_count++] = (int32_t)i;
     }
-    assert_int_equal(registry_defaults(&row->options, s->model, &err), 0);
+    assert_int_equal(registry_defaults(&row->options, s->model, &plenty, &err), 0);
     row->options.num_beams = 1 + next(state, 3);
     row->options.min_length = 1 + next(state, 6);
     row->options.output_attentions = next(state, 3) == 0;
@@ -309,7 +309,7 @@ static struct request *plain_request(const struct service *s, size_t prefix_coun
     row->prefix = mem_alloc(prefix_count, sizeof *row->prefix);
     row->prefix[0] = 2;
     row->prefix_count = prefix_count;
-    assert_int_equal(registry_defaults(&row->options, s->model, &err), 0);
+    assert_int_equal(registry_defaults(&row->options, s->model, &plenty, &err), 0);
     row->options.max_length = row->options.min_length = length;
     row->options.max_new_tokens = length - prefix_count;
     request->received_ns = clock_ns();

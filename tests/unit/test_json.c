@@ -45,7 +45,7 @@ static void whatever_is_not_strict_json_is_refused_with_its_place(void **state)
     static const struct {
         const char *text, *place;
     } bad[] = {
-        { "", "line 1, column 0" },
+        { "", "empty" },
         { "{\"a\": 1,\n \"a\": 2}", "line 2, column 4" },
         { "{\"x\": {\"a\": 1, \"a\": 2}}", "line 1" },
         { "[1] x", "line 1, column 5" },

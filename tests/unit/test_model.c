@@ -275,6 +275,10 @@ static void tensors_are_checked_before_positions_are_computed(void **state)
     folder_remove(&folder);
 }
 
+static const struct limits limits = {
+    .beams = 4, .return_sequences = 4, .default_max_new_tokens = 8, .max_new_tokens = 16
+};
+
 static void special_ids_come_from_config_unless_the_defaults_say_others(void **state)
 {
     (void)state;
@@ -285,7 +289,7 @@ static void special_ids_come_from_config_unless_the_defaults_say_others(void **s
     folder_weights(&folder, (struct folder_options){ 0 });
     folder_text(&folder, "generation_config.json", "{\"max_length\": 9}");
     assert_int_equal(open_folder(&folder, &model, &err), 0);
-    assert_int_equal(registry_defaults(&options, model, &err), 0);
+    assert_int_equal(registry_defaults(&options, model, &limits, &err), 0);
     assert_int_equal(options.start_id, 2);
     assert_int_equal(options.eos_count, 1);
     assert_int_equal(options.eos_ids[0], 3);
@@ -294,10 +298,41 @@ static void special_ids_come_from_config_unless_the_defaults_say_others(void **s
     folder_text(&folder, "generation_config.json",
                 "{\"eos_token_id\": [4, 5], \"decoder_start_token_id\": 1}");
     assert_int_equal(open_folder(&folder, &model, &err), 0);
-    assert_int_equal(registry_defaults(&options, model, &err), 0);
+    assert_int_equal(registry_defaults(&options, model, &limits, &err), 0);
     assert_int_equal(options.start_id, 1);
     assert_int_equal(options.eos_count, 2);
     model_close(&model);
+    folder_remove(&folder);
+}
+
+static void defaults_that_no_request_could_use_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *defaults, *message;
+    } cases[] = {
+        { "{\"eos_token_id\": 99}", "eos_token_id" },
+        { "{\"num_beams\": 4, \"do_sample\": true}", "do_sample" },
+        { "{\"typical_p\": 0.5}", "typical_p" },
+        { "{\"num_beams\": \"x\"}", "num_beams" },
+        { "{\"num_beams\": 99}", NULL }, /* beyond a limit: requests may ask for less */
+    };
+    const struct folder folder = folder_create();
+    folder_weights(&folder, (struct folder_options){ 0 });
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model *model;
+        struct options options;
+        struct error err;
+        folder_text(&folder, "generation_config.json", cases[i].defaults);
+        assert_int_equal(open_folder(&folder, &model, &err), 0);
+        assert_int_equal(registry_defaults(&options, model, &limits, &err),
+                         cases[i].message ? -1 : 0);
+        if (cases[i].message) {
+            assert_non_null(strstr(err.message, folder.path));
+            assert_non_null(strstr(err.message, cases[i].message));
+        }
+        model_close(&model);
+    }
     folder_remove(&folder);
 }
 
@@ -315,6 +350,7 @@ int main(void)
         cmocka_unit_test(what_is_no_file_or_no_object_is_refused_at_once),
         cmocka_unit_test(tensors_are_checked_before_positions_are_computed),
         cmocka_unit_test(special_ids_come_from_config_unless_the_defaults_say_others),
+        cmocka_unit_test(defaults_that_no_request_could_use_are_refused),
     };
     struct error err = { 0 };
     log_set_level(LOG_ERROR);

@@ -38,8 +38,7 @@ static void set_all(struct options *o, json_t *json)
 {
     const char *name;
     json_t *item;
-    json_object_foreach(json, name, item)
-    {
+    json_object_foreach (json, name, item) {
         struct error err = { 0 };
         struct value items[EOS_MAX];
         const struct value value = value_of(item, items);
