@@ -65,7 +65,7 @@ void search_stop(struct search *search);
 size_t search_sequence_count(const struct search *search);
 struct sequence search_sequence(const struct search *search, size_t index);
 
-/* Bytes that search_create() allocates for such a row, to bound admission. */
+/* Bytes that search_create() allocates for such a row. */
 size_t search_bytes(const struct options *options, size_t vocabulary);
 
 #endif

@@ -48,7 +48,7 @@ static int read_defaults(struct settings *defaults, const json_t *config, const 
 int config_read(struct model_config *config, struct settings *defaults, const char *dir,
                 struct error *err)
 {
-    char file[512];
+    char file[512], families[256];
     const struct family *family = NULL;
     *defaults = (struct settings){ 0 };
     snprintf(file, sizeof file, "%s/config.json", dir);
@@ -57,12 +57,13 @@ int config_read(struct model_config *config, struct settings *defaults, const ch
         error_set(err, ERR_IO, "%s: no such file", file);
         return -1;
     }
+    family_list(families, sizeof families);
     const char *model_type = json_string_value(json_object_get(json, "model_type"));
     if (!model_type)
         error_set(err, ERR_BAD_MODEL, "%s: \"model_type\" is missing", file);
     else if (!(family = family_find(model_type)))
         error_set(err, ERR_BAD_MODEL, "%s: \"model_type\" is \"%.40s\"; served families are: %s",
-                  file, model_type, family_list());
+                  file, model_type, families);
     if (!family || family->read(config, json, file, err) < 0 ||
         read_defaults(defaults, json, dir, err) < 0) {
         settings_free(defaults);

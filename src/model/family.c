@@ -1,5 +1,6 @@
 #include "family.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct family *const families[] = { &family_transformer };
@@ -12,7 +13,11 @@ const struct family *family_find(const char *model_type)
     return NULL;
 }
 
-const char *family_list(void)
+void family_list(char *out, size_t size)
 {
-    return "transformer";
+    size_t length = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof families / sizeof *families && length < size; i++)
+        length += (size_t)snprintf(out + length, size - length, "%s%s", i ? ", " : "",
+                                   families[i]->model_type);
 }

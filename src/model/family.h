@@ -36,8 +36,8 @@ struct family {
 
 /* NULL when there is none of that name. */
 const struct family *family_find(const char *model_type);
-/* The names, for messages: "transformer, …". */
-const char *family_list(void);
+/* The names, for messages: "transformer, …"; cut to `size`. */
+void family_list(char *out, size_t size);
 
 /* The family of the 2017 architecture (src/model/family_transformer.c). */
 extern const struct family family_transformer;

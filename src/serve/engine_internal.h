@@ -94,6 +94,8 @@ void lane_admit(struct lane *lane);
 bool lane_drop_off(struct lane *lane);
 /* Some layers of the encoder pass; at its end the rows go on to be decoded, or are answered. */
 void lane_encode(struct lane *lane);
+/* The lane has no encoder pass any more; its tasks are elsewhere. */
+void lane_forget_pass(struct lane *lane);
 /* One decoder step over everything that is being decoded. */
 void lane_decode(struct lane *lane);
 

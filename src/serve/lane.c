@@ -204,9 +204,7 @@ static bool drop_encoding(struct lane *lane)
     const size_t count = lane->encoding_count;
     for (size_t i = 0; i < count; i++)
         lane_give_up_task(lane, lane->encoding[i]);
-    lane->encoding_count = lane->decoded_count = 0;
-    lane->encoding_tokens = lane->decoded_tokens = lane->stage = 0;
-    lane->encode_ns = 0;
+    lane_forget_pass(lane);
     return count > 0;
 }
 

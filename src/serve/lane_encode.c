@@ -85,6 +85,13 @@ static void finish_row(struct lane *lane, struct task *task, const float *x)
         lane_fail(lane, task, &error);
 }
 
+void lane_forget_pass(struct lane *lane)
+{
+    lane->encoding_count = lane->decoded_count = 0;
+    lane->encoding_tokens = lane->decoded_tokens = lane->stage = 0;
+    lane->encode_ns = 0;
+}
+
 static void finish_pass(struct lane *lane)
 {
     struct engine_metrics *metrics = &lane->engine->metrics;
@@ -92,9 +99,7 @@ static void finish_pass(struct lane *lane)
     const float *x = lane->hidden;
     histogram_observe(metrics->encode_duration, (double)lane->encode_ns / 1e9);
     counter_add(metrics->prompt_tokens, (double)lane->encoding_tokens);
-    lane->encoding_count = lane->decoded_count = 0;
-    lane->encoding_tokens = lane->decoded_tokens = lane->stage = 0;
-    lane->encode_ns = 0;
+    lane_forget_pass(lane);
     for (size_t i = 0; i < count; i++) {
         const size_t tokens = lane->sources[i].count;
         histogram_observe(metrics->source_tokens, (double)tokens);
