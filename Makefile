@@ -1,7 +1,7 @@
 # seqd
 #
 # Variables: SAN=address,undefined or SAN=thread (a build beside the release), CC, CFLAGS, LDFLAGS,
-# V=1, JOBS, DESTDIR and PREFIX for install, LISTEN for run.
+# V=1, JOBS, DESTDIR and PREFIX for install, LISTEN for run, PYTHON for test-import, -real, -parity
 
 JOBS      ?= $(shell nproc 2>/dev/null || echo 1)
 MAKEFLAGS += -j$(JOBS)
@@ -32,45 +32,45 @@ TESTS   := test test-unit test-kit test-http
 NEEDED  := $(if $(filter $(TESTS),$(MAKECMDGOALS)),test-deps) \
            $(if $(filter run,$(MAKECMDGOALS)),deps)
 
-.PHONY: all run lint test-docker clean install uninstall help deps test-deps FORCE $(TESTS)
+.PHONY: all run lint test-real test-docker clean install uninstall help deps test-deps
+.PHONY: FORCE test-import test-parity parity-table fuzz $(TESTS)
 .SECONDARY:
 
 all: $(B)/seqd ## build build/release/seqd (the default)
-
 run: $(B)/seqd ## install what is missing, build, serve the bundled model, print a curl line to try
 	@tools/serve.sh $(B)/seqd models/g2p $(LISTEN)
 
 test: $(B)/seqd $(UNIT) $(KIT) ## install what tests need, build, run every test (also with SAN=)
 	@tests/run.sh $(B)
-
 test-unit: $(UNIT) ## only tests/unit
-	@tests/run.sh $(B) unit
-
 test-kit: $(B)/seqd $(KIT) ## only tests/kit: models with known answers
-	@tests/run.sh $(B) kit
-
 test-http: $(B)/seqd ## only tests/http
-	@tests/run.sh $(B) http
-
 lint: ## only tests/lint
-	@tests/run.sh $(B) lint
+test-unit test-kit test-http lint:
+	@tests/run.sh $(B) $(@:test-%=%)
 
+fuzz: ## run the fuzzers of tests/fuzz, FUZZ_SECONDS (60) each, with clang (not part of `test`)
+	@tests/fuzz/run.sh
 test-docker: ## build the image and run it (needs root; not part of `test`)
 	@tests/docker/check.sh
-
+test-import: $(B)/seqd ## only tests/import: tutorials' checkpoints, where PYTHON has PyTorch
+	@SEQD=$(abspath $(B))/seqd $(or $(PYTHON),python3) tests/import/run.py
+test-real: $(B)/seqd ## only tests/real: against sentence-transformers, where PYTHON has it
+	@for test in tests/real/*.py; do $(or $(PYTHON),python3) $$test $< || exit 1; done
+test-parity: $(B)/seqd ## new models against Transformers, where PYTHON has it; FAMILIES, COMBOS
+	@$(or $(PYTHON),python3) tests/parity/run.py --seqd $<
+parity-table: test-parity ## the same, and docs/parity.md from it
+	@$(or $(PYTHON),python3) tools/parity_table.py build/parity/results docs/parity.md
 deps: ## install the packages that building and running need (Debian, Ubuntu)
 	@tools/deps.sh run
 test-deps: ## install also what the tests need
 	@tools/deps.sh test
-
 install: $(B)/seqd ## put seqd under DESTDIR and PREFIX
 	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/seqd
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/seqd
-
 clean: ## remove build/
 	rm -rf build
-
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 	@sed -n '3,4s/^# //p' Makefile

@@ -8,6 +8,10 @@
  */
 int command_check(const struct configuration *config, struct error *err);
 
+/* Looks at config->inspect.folder without serving it, and prints a page or a JSON object; whether
+ * the daemon would serve it is in *servable.  Errors: ERR_CONFIG, ERR_NO_MEMORY. */
+int command_inspect(const struct configuration *config, bool *servable, struct error *err);
+
 /* Asks GET /readyz of the daemon that this configuration starts, for at most 3 s.
  * Errors: ERR_IO (nobody answers, or the answer is not 200), ERR_CONFIG (port 0). */
 int command_health(const struct configuration *config, struct error *err);

@@ -23,6 +23,7 @@ const char *config_environment_find(char *const environment[], const char *name)
 struct command_line {
     enum command command;
     const char *file; /* --config, borrowed from argv; or NULL */
+    struct inspect inspect;
     struct command_option {
         char *name;        /* without the dashes; owned */
         const char *value; /* borrowed from argv */

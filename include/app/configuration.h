@@ -44,6 +44,11 @@ struct configuration {
     size_t model_count;
     enum config_origin models_origin;
 
+    struct inspect {
+        const char *folder; /* borrowed from the command line */
+        bool json;
+    } inspect; /* what `seqd inspect` was told */
+
     struct listen_address listen;                /* `server.listen`, read */
     enum config_origin origins[CONFIG_KEYS_MAX]; /* by place in the table */
 };
@@ -51,6 +56,7 @@ struct configuration {
 enum command {
     COMMAND_SERVE,
     COMMAND_CHECK,
+    COMMAND_INSPECT,
     COMMAND_HEALTH,
     COMMAND_HELP,
     COMMAND_HELP_CONFIG,

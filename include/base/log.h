@@ -17,6 +17,10 @@ enum log_level log_level(void);
 /* {"time": …, "level": …, "message": …} */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* From here on the messages of log_write() that are not below the level go to `take` instead; NULL:
+ * to stderr again.  While no other thread runs. */
+void log_divert(void (*take)(void *context, const char *message), void *context);
+
 /* A line with fields: begin, add, end.  A line longer than the struct is cut at a field. */
 struct log_line {
     enum log_level level;

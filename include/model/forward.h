@@ -23,8 +23,9 @@ struct pass {
 
 /* One row of an encoder pass. */
 struct source_row {
-    const int32_t *tokens; /* (count), real ones */
-    const int32_t *places; /* (count), of each in the row as sent: its position */
+    const int32_t *tokens;    /* (count), real ones */
+    const int32_t *places;    /* (count), of each in the row as sent */
+    const int32_t *positions; /* (count), as config_positions() says */
     size_t count;
     size_t sent_count;
     float *attentions; /* (L, H, sent_count, sent_count), zeroed, or NULL */
@@ -58,9 +59,9 @@ void decoder_cross(const struct pass *pass, size_t index, const float *x, size_t
 /* Some new tokens of one hypothesis in a decoder pass. */
 struct segment {
     const struct key_values *key_values;
-    const int32_t *tokens; /* (count), the new ones */
-    size_t count;
-    size_t start;        /* position of the first */
+    const int32_t *tokens; /* (start + count), the whole hypothesis; new are the last `count` */
+    size_t start, count;
+    size_t prefix_count; /* tokens that were not generated */
     const int32_t *path; /* (start + count): the slot of every position so far */
 
     /* Attention weights, written where they are wanted: of the token at position p, row p of

@@ -16,8 +16,14 @@
 json_t *json_parse(const char *bytes, size_t count, const char *what, enum error_code code,
                    struct error *err);
 
-/* Parses the file DIR/NAME of at most `limit_bytes`.  A file that is not there gives NULL and
- * leaves *err alone; other failures are ERR_IO and ERR_BAD_MODEL. */
+/* The same for untrusted files, with at most about `heap_max` bytes of memory: small values take up
+ * to 80 times their text. */
+json_t *json_parse_within(const char *bytes, size_t count, size_t heap_max, const char *what,
+                          enum error_code code, struct error *err);
+
+/* Parses the file DIR/NAME of at most `limit_bytes` (model/file.h), with memory of about 16 times
+ * that at most.  A file that is not there gives NULL and leaves *err alone; other failures are
+ * ERR_IO, ERR_BAD_MODEL and ERR_NO_MEMORY. */
 json_t *json_read_file(const char *dir, const char *name, size_t limit_bytes, struct error *err);
 
 /* *value = json, deeply copied; an object becomes VALUE_OBJECT without content.  Errors:

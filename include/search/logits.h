@@ -30,7 +30,8 @@ double logits_log_sum_exp(const float *scores, size_t V);
 void logits_log_softmax(float *scores, size_t V);
 
 /* The `count` best, best first, the lower id first of equal ones; log-probability = score −
- * log_sum. Places for which no token is left have id −1. */
+ * log_sum.  Tokens that a rule removed are left out, also where remove_invalid_values has made the
+ * lowest float of their −Inf.  Places for which no token is left have id −1. */
 void logits_top(const float *scores, size_t V, double log_sum, struct token_logprob *out,
                 size_t count);
 

@@ -32,12 +32,20 @@ struct sequence {
     enum finish_reason finish_reason;
 };
 
+/* What a search starts from. */
+struct search_input {
+    const int32_t *prefix; /* (prefix_count ≥ 1): decoder start and prefix, below the vocabulary */
+    size_t prefix_count;
+    const int32_t *source; /* (source_count): the source row as sent, for the rules over it */
+    size_t source_count;   /* ids that the target vocabulary does not have are passed over */
+};
+
 /* Starts the search of a row.
  *   options   resolved for this prefix_count; borrowed until search_destroy()
- *   prefix    decoder start and prefix, `prefix_count` ≥ 1 ids below the vocabulary, copied
+ *   input     the prefix is copied, the source borrowed until search_destroy()
  *   errors    ERR_NO_MEMORY */
 int search_create(struct search **out, const struct options *options, size_t vocabulary,
-                  const int32_t *prefix, size_t prefix_count, struct error *err);
+                  const struct search_input *input, struct error *err);
 void search_destroy(struct search **search);
 
 /* How many hypotheses live now (0 once done), and the length all of them have. */
@@ -50,8 +58,9 @@ const int32_t *search_path(const struct search *search, size_t index);
 
 /* One step; allocates nothing.  `logits` is (live, vocabulary), raw, overwritten.  Row i belongs to
  * hypothesis i.  At the first step one hypothesis lives, also for beams and samples.
- * Errors: ERR_NONFINITE (NaN or +Inf in the logits, or −Inf alone), ERR_OUT_OF_RANGE (the options
- * leave no token to choose).  After an error only search_destroy() may follow. */
+ * Errors: ERR_NONFINITE (NaN or +Inf in the logits, or −Inf alone, unless the options remove
+ * invalid values), ERR_OUT_OF_RANGE (the options leave no token to choose).  After an error only
+ * search_destroy() may follow. */
 int search_step(struct search *search, float *logits, struct error *err);
 
 bool search_done(const struct search *search);
@@ -66,6 +75,6 @@ size_t search_sequence_count(const struct search *search);
 struct sequence search_sequence(const struct search *search, size_t index);
 
 /* Bytes that search_create() allocates for such a row. */
-size_t search_bytes(const struct options *options, size_t vocabulary);
+size_t search_bytes(const struct options *options, size_t vocabulary, size_t source_count);
 
 #endif

@@ -36,6 +36,10 @@ struct engine;
 struct wakeup;
 struct watcher;
 
+/* Limits that contradict each other: ERR_CONFIG. */
+int engine_check_config(const struct engine_config *config, const struct limits *limits,
+                        struct error *err);
+
 /* Borrows model, kernels, limits, wakeup and watcher until engine_close().
  * Errors: ERR_NO_MEMORY, ERR_CONFIG (a limit that cannot hold one row). */
 int engine_open(struct engine **out, const struct model *model, const struct kernels *kernels,

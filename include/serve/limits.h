@@ -15,6 +15,7 @@ struct limits {
     size_t beams;                  /* num_beams */
     size_t return_sequences;       /* num_return_sequences */
     size_t top_logprobs;           /* logprobs */
+    size_t option_tokens;          /* of one list among a row's options */
     size_t default_max_new_tokens; /* when neither request nor model says */
     size_t max_new_tokens;
     size_t queue_sequences; /* rows that wait, of one model */

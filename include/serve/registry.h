@@ -10,7 +10,8 @@ struct served_model {
     struct model *model;         /* owned */
     struct tokenizer *tokenizer; /* owned; NULL: token ids only */
     struct engine *engine;       /* owned */
-    struct options defaults;     /* the model's generation options over the table's */
+    struct options defaults;     /* the model's generation options over the table's; cleared by
+                                  * whoever closes the model */
     int64_t created_unix;        /* when it was loaded */
 };
 
@@ -29,7 +30,8 @@ struct option_limits registry_option_limits(const struct model_config *config,
 
 /* The generation options that a model's folder asks for: the table's, then the special ids of
  * config.json, then the folder's defaults.  Defaults that no request could be served with are an
- * error; those beyond a configured limit are a warning, since requests may ask for less.
+ * error; those beyond a configured limit are a warning, since requests may ask for less.  A model
+ * that only encodes has the table's.  *options is for options_clear().
  * Errors: those of options_set_defaults() and options_resolve(), naming the folder. */
 int registry_defaults(struct options *options, const struct model *model,
                       const struct limits *limits, struct error *err);

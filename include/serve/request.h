@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/sentence.h"
 #include "search/search.h"
 
 enum request_kind { REQUEST_ENCODE, REQUEST_GENERATE, REQUEST_SCORE };
@@ -40,11 +41,10 @@ enum request_state {
     REQUEST_STATE_COUNT
 };
 
-enum pooling { POOLING_NONE, POOLING_MEAN, POOLING_MAX, POOLING_CLS, POOLING_LAST };
-
 /* What a row gets.  All owned by the row, freed by request_destroy(). */
 struct row_answer {
-    /* encode: (sent_count, D) with zeros at masked places for POOLING_NONE, else (D) */
+    /* encode: (sent_count, dim) with zeros at masked places for POOLING_NONE, else (dim);
+     * dim = pooling_dim() */
     float *embedding;
     /* encode: encoder self-attention (L, H, sent_count, sent_count), zeros at masked places */
     float *encoder_attentions;
@@ -67,9 +67,11 @@ struct row {
     struct request *request;
     size_t index; /* in the request */
 
-    /* the source: real tokens only, packed, and the place of each in the row as sent */
-    int32_t *tokens, *places; /* (token_count), owned */
+    /* the source: real tokens only, packed; of each its place in the row as sent, and its position
+     */
+    int32_t *tokens, *places, *positions; /* (token_count), owned */
     size_t token_count, sent_count;
+    int32_t *sent_ids; /* (sent_count), owned: masked ones too; NULL: not kept */
     bool truncated;
 
     /* generate: options resolved; prefix = decoder start and what the caller put behind it */

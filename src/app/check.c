@@ -13,8 +13,8 @@ static void print_model(const struct served_model *served)
            "  width %zu, %zu + %zu layers, %zu heads, vocabularies %zu and %zu\n"
            "  takes %s\n",
            served->name, m->dir, c->family, dtype_name(m->dtype), m->parameter_count,
-           m->mapped_bytes, m->copied_bytes, c->width, c->encoder_layers, c->decoder_layers,
-           c->heads, c->source_vocabulary, c->target_vocabulary,
+           m->mapped_bytes, m->copied_bytes, c->width, c->encoder.layers, c->decoder.layers,
+           c->encoder.heads, c->source_vocabulary, c->target_vocabulary,
            served->tokenizer ? "texts and token ids" : "token ids (no tokenizer in the folder)");
 }
 

@@ -10,11 +10,9 @@ static const struct {
     const char *word;
     enum command command;
 } words[] = {
-    { "check", COMMAND_CHECK },
-    { "health", COMMAND_HEALTH },
-    { "--help", COMMAND_HELP },
-    { "-h", COMMAND_HELP },
-    { "--help-config", COMMAND_HELP_CONFIG },
+    { "check", COMMAND_CHECK },       { "inspect", COMMAND_INSPECT },
+    { "health", COMMAND_HEALTH },     { "--help", COMMAND_HELP },
+    { "-h", COMMAND_HELP },           { "--help-config", COMMAND_HELP_CONFIG },
     { "--version", COMMAND_VERSION },
 };
 
@@ -63,6 +61,19 @@ static int parse_option(struct command_line *line, int argc, char *const argv[],
     return 0;
 }
 
+/* What only `seqd inspect` takes. */
+static bool parse_inspect(struct command_line *line, const char *argument)
+{
+    if (line->command != COMMAND_INSPECT)
+        return false;
+    if (strcmp(argument, "--json") == 0)
+        return line->inspect.json = true;
+    if (line->inspect.folder || argument[0] == '-' || argument[0] == '\0')
+        return false;
+    line->inspect.folder = argument;
+    return true;
+}
+
 int command_line_parse(struct command_line *line, int argc, char *const argv[], struct error *err)
 {
     *line = (struct command_line){ .command = COMMAND_SERVE };
@@ -73,12 +84,16 @@ int command_line_parse(struct command_line *line, int argc, char *const argv[], 
         const bool may_be_word = argv[i][0] == '-' || i == 1;
         if (may_be_word && parse_word(line, argv[i]))
             continue;
+        if (parse_inspect(line, argv[i]))
+            continue;
         if (strncmp(argv[i], "--", 2) != 0)
             return error_set(err, ERR_CONFIG, "unknown argument %s; --help lists what there is",
                              argv[i]);
         if (parse_option(line, argc, argv, &i, err) < 0)
             return -1;
     }
+    if (line->command == COMMAND_INSPECT && !line->inspect.folder)
+        return error_set(err, ERR_CONFIG, "inspect needs a model folder: seqd inspect DIR");
     return 0;
 }
 

@@ -55,6 +55,10 @@ const struct config_key config_keys[] = {
       AT(limits.return_sequences), "num_return_sequences of a row." },
     { "limits.top_logprobs", CONFIG_COUNT, "tokens", "20", 0, 1000, NULL, NULL,
       AT(limits.top_logprobs), "The best tokens that `logprobs` may ask for at each place." },
+    { "limits.option_tokens", CONFIG_COUNT, "tokens", "262144", 0, 10000000, NULL, NULL,
+      AT(limits.option_tokens),
+      "Token ids in one list of a row's options: `bad_words_ids`, `suppress_tokens` and the "
+      "like." },
     { "limits.default_max_new_tokens", CONFIG_COUNT, "tokens", "256", 1, 1000000, NULL, NULL,
       AT(limits.default_max_new_tokens),
       "Generated tokens when neither request nor model says; never more than "

@@ -52,6 +52,15 @@ static int check(const struct configuration *config, struct error *err)
     return EXIT_OK;
 }
 
+/* The page says what is wrong; the exit code, whether anything is. */
+static int inspect(const struct configuration *config, struct error *err)
+{
+    bool servable;
+    if (command_inspect(config, &servable, err) < 0)
+        return report(err);
+    return servable && fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
 /* Container engines know 0 and 1 from a health check, and reserve 2. */
 static int health(const struct configuration *config, struct error *err)
 {
@@ -69,6 +78,8 @@ static int run(enum command command, const struct configuration *config, uint64_
         return serve(config, started_ns, err);
     case COMMAND_CHECK:
         return check(config, err);
+    case COMMAND_INSPECT:
+        return inspect(config, err);
     case COMMAND_HEALTH:
         return health(config, err);
     case COMMAND_HELP:

@@ -112,6 +112,7 @@ void serving_close(struct serving *serving)
     for (size_t i = 0; i < serving->registry.count; i++) {
         struct served_model *served = &serving->registry.models[i];
         engine_close(&served->engine);
+        options_clear(&served->defaults);
         tokenizer_close(&served->tokenizer);
         model_close(&served->model);
         mem_free(served->name);

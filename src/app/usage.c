@@ -16,6 +16,8 @@ void command_help(void)
         "\n"
         "  seqd [OPTIONS]          serves until SIGTERM\n"
         "  seqd check [OPTIONS]    checks configuration and models, says what it found\n"
+        "  seqd inspect DIR [--json] [OPTIONS]\n"
+        "                          describes a model folder: sizes, shapes, memory, what is wrong\n"
         "  seqd health [OPTIONS]   asks the running daemon whether it is ready\n"
         "\n"
         "  --model [NAME=]DIR      a model folder; may be repeated         SEQD_MODEL\n"
@@ -25,7 +27,8 @@ void command_help(void)
         "  --help, --help-config, --version\n"
         "\n"
         "The command line wins over the environment, that over the file, that over the defaults.\n"
-        "Exit codes: 0, 1 failed, 2 usage or configuration (health: 1).\n",
+        "Exit codes: 0, 1 failed (inspect: the folder cannot be served), 2 usage or configuration\n"
+        "(health: 1).\n",
         stdout);
 }
 

@@ -10,6 +10,11 @@
 
 static _Atomic enum log_level lowest = LOG_INFO;
 
+static struct {
+    void (*take)(void *context, const char *message); /* NULL: stderr does */
+    void *context;
+} diverted;
+
 static const char *const level_names[] = { "debug", "info", "warning", "error" };
 
 void log_set_level(enum log_level level)
@@ -20,6 +25,12 @@ void log_set_level(enum log_level level)
 enum log_level log_level(void)
 {
     return lowest;
+}
+
+void log_divert(void (*take)(void *context, const char *message), void *context)
+{
+    diverted.take = take;
+    diverted.context = context;
 }
 
 /* `value` as the inside of a JSON string.  Bytes beyond ASCII are kept when they are valid where
@@ -113,6 +124,10 @@ void log_write(enum log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    if (diverted.take) {
+        diverted.take(diverted.context, message);
+        return;
+    }
     struct log_line line;
     log_begin(&line, level, message);
     log_end(&line);

@@ -71,9 +71,10 @@ void answer_row_extras(struct writer *writer, const struct job *job, size_t inde
         writer_key(writer, "truncated");
         writer_bool(writer, true);
     }
-    if (job->sent) {
+    if (job->return_tokens) {
         writer_key(writer, "token_ids");
-        writer_ids(writer, job->sent[index].ids, job->sent[index].count);
+        writer_ids(writer, job->request->rows[index].sent_ids,
+                   job->request->rows[index].sent_count);
     }
 }
 

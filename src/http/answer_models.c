@@ -1,8 +1,7 @@
 #include "answer.h"
+#include "http/describe.h"
 
-#include "writer.h"
-
-static void write_value(struct writer *writer, const struct value *value)
+void describe_value(struct writer *writer, const struct value *value)
 {
     switch (value->kind) {
     case VALUE_NULL:
@@ -24,7 +23,7 @@ static void write_value(struct writer *writer, const struct value *value)
     case VALUE_LIST:
         writer_begin(writer, '[');
         for (size_t i = 0; i < value->count; i++)
-            write_value(writer, &value->items[i]);
+            describe_value(writer, &value->items[i]);
         writer_end(writer, ']');
         return;
     }
@@ -34,7 +33,7 @@ static void write_option(void *context, const char *name, const struct value *va
 {
     struct writer *writer = context;
     writer_key(writer, name);
-    write_value(writer, value);
+    describe_value(writer, value);
 }
 
 struct size_field {
@@ -57,21 +56,61 @@ static void write_sizes(struct writer *writer, const char *name, const struct si
     writer_end(writer, '}');
 }
 
-static void write_dimensions(struct writer *writer, const struct model *model)
+void describe_sizes(struct writer *writer, const struct model *model)
 {
     const struct model_config *config = &model->config;
     const struct size_field fields[] = {
         { "parameters", model->parameter_count },
         { "mapped_bytes", model->mapped_bytes },
         { "dim", config->width },
-        { "encoder_layers", config->encoder_layers },
-        { "decoder_layers", config->decoder_layers },
-        { "heads", config->heads },
+        { "encoder_layers", config->encoder.layers },
+        { "decoder_layers", config->decoder.layers },
+        { "heads", config->encoder.heads },
+        { "decoder_heads", config->decoder.heads },
         { "source_vocabulary", config->source_vocabulary },
         { "target_vocabulary", config->target_vocabulary },
         { "positions", config->positions_max },
     };
     write_sizes(writer, "sizes", fields, sizeof fields / sizeof *fields);
+}
+
+void describe_encode(struct writer *writer, const struct model *model)
+{
+    const struct sentence *sentence = model->sentence;
+    writer_key(writer, "encode");
+    writer_begin(writer, '{');
+    writer_key(writer, "pooling");
+    if (sentence) {
+        writer_begin(writer, '[');
+        for (size_t i = 0; i < sentence->mode_count; i++)
+            writer_text(writer, pooling_name(sentence->modes[i]));
+        writer_end(writer, ']');
+    } else {
+        writer_text(writer, pooling_name(POOLING_NONE));
+    }
+    writer_key(writer, "normalize");
+    writer_bool(writer, sentence && sentence->normalize);
+    writer_key(writer, "dim");
+    writer_integer(writer, (int64_t)pooling_dim(model, sentence ? POOLING_FOLDER : POOLING_NONE));
+    writer_key(writer, "max_seq_length");
+    if (sentence && sentence->tokens_max != SIZE_MAX)
+        writer_integer(writer, (int64_t)sentence->tokens_max);
+    else
+        writer_null(writer);
+    writer_end(writer, '}');
+}
+
+void describe_options(struct writer *writer, const struct model *model,
+                      const struct options *options)
+{
+    writer_key(writer, "default_options");
+    if (!config_generates(&model->config)) {
+        writer_null(writer);
+        return;
+    }
+    writer_begin(writer, '{');
+    options_describe(options, write_option, writer);
+    writer_end(writer, '}');
 }
 
 static void write_limits(struct writer *writer, const struct limits *limits)
@@ -85,6 +124,7 @@ static void write_limits(struct writer *writer, const struct limits *limits)
         { "beams", limits->beams },
         { "return_sequences", limits->return_sequences },
         { "top_logprobs", limits->top_logprobs },
+        { "option_tokens", limits->option_tokens },
         { "default_max_new_tokens", limits->default_max_new_tokens },
         { "max_new_tokens", limits->max_new_tokens },
         { "queue_sequences", limits->queue_sequences },
@@ -112,12 +152,10 @@ static void write_model(struct writer *writer, const struct served_model *served
     writer_text(writer, dtype_name(model->dtype));
     writer_key(writer, "tokenizer");
     writer_bool(writer, served->tokenizer != NULL);
-    write_dimensions(writer, model);
+    describe_sizes(writer, model);
+    describe_encode(writer, model);
     write_limits(writer, limits);
-    writer_key(writer, "default_options");
-    writer_begin(writer, '{');
-    options_describe(&served->defaults, write_option, writer);
-    writer_end(writer, '}');
+    describe_options(writer, model, &served->defaults);
     writer_end(writer, '}');
 }
 

@@ -3,7 +3,7 @@
 #define HTTP_ANSWER_PARTS_H
 
 #include "answer.h"
-#include "writer.h"
+#include "http/writer.h"
 
 /* The fields of the answer between "model" and "usage".  answer_generate_rows() returns −1 without
  * memory for the texts. */

@@ -4,7 +4,7 @@
 
 static void write_embedding(struct writer *writer, const struct job *job, const struct row *row)
 {
-    const size_t width = job->served->model->config.width;
+    const size_t width = pooling_dim(job->served->model, job->request->pooling);
     const bool states = job->request->pooling == POOLING_NONE;
     const size_t shape[] = { row->sent_count, width };
     writer_key(writer, "embedding");
@@ -25,7 +25,7 @@ void answer_encode_rows(struct writer *writer, const struct job *job)
 {
     const struct model_config *config = &job->served->model->config;
     writer_key(writer, "dim");
-    writer_integer(writer, (int64_t)config->width);
+    writer_integer(writer, (int64_t)pooling_dim(job->served->model, job->request->pooling));
     writer_key(writer, "data");
     writer_begin(writer, '[');
     for (size_t i = 0; i < job->request->row_count; i++) {
@@ -37,7 +37,8 @@ void answer_encode_rows(struct writer *writer, const struct job *job)
         writer_integer(writer, (int64_t)row->token_count);
         write_embedding(writer, job, row);
         answer_attentions(writer, "attentions", row->answer.encoder_attentions,
-                          config->encoder_layers, config->heads, row->sent_count, row->sent_count);
+                          config->encoder.layers, config->encoder.heads, row->sent_count,
+                          row->sent_count);
         answer_row_extras(writer, job, i);
         writer_end(writer, '}');
     }
@@ -94,8 +95,8 @@ static int write_sequence(struct writer *writer, const struct job *job, const st
     answer_attentions(writer, "cross_attentions",
                       row->answer.sequence_attentions ? row->answer.sequence_attentions[index]
                                                       : NULL,
-                      config->decoder_layers, config->heads, row->prefix_count + sequence.count - 1,
-                      row->sent_count);
+                      config->decoder.layers, config->decoder.heads,
+                      row->prefix_count + sequence.count - 1, row->sent_count);
     writer_end(writer, '}');
     return rc;
 }
@@ -132,7 +133,7 @@ int answer_generate_rows(struct writer *writer, const struct job *job)
 void answer_score_rows(struct writer *writer, const struct job *job)
 {
     const struct model_config *config = &job->served->model->config;
-    const size_t layers = config->decoder_layers, heads = config->heads;
+    const size_t layers = config->decoder.layers, heads = config->decoder.heads;
     writer_key(writer, "outputs");
     writer_begin(writer, '[');
     for (size_t i = 0; i < job->request->row_count; i++) {

@@ -73,8 +73,8 @@ int decode_text(const struct served_model *served, const struct row_field *field
 int decode_check_size(const struct job *job, double bytes, const struct limits *limits,
                       struct error *err)
 {
-    for (size_t i = 0; job->sent && i < job->request->row_count; i++)
-        bytes += (double)job->sent[i].count * DECODE_ID_BYTES;
+    for (size_t i = 0; job->return_tokens && i < job->request->row_count; i++)
+        bytes += (double)job->request->rows[i].sent_count * DECODE_ID_BYTES;
     if (bytes <= (double)limits->response_bytes)
         return 0;
     return error_set(err, ERR_OVER_LIMIT,
@@ -82,12 +82,23 @@ int decode_check_size(const struct job *job, double bytes, const struct limits *
                      limits->response_bytes);
 }
 
+static int check_model(const struct job *job, enum request_kind kind, struct error *err)
+{
+    const struct served_model *served = job->served;
+    if (kind == REQUEST_ENCODE || config_generates(&served->model->config))
+        return 0;
+    return error_at(
+        err, ERR_UNSUPPORTED, "model",
+        "model \"%.128s\" (%s) has an encoder and no decoder: it serves /v1/encode only",
+        served->name, served->model->config.family);
+}
+
 static int decode_object(struct job *job, enum request_kind kind, json_t *body,
                          const struct decode_context *context, struct error *err)
 {
     if (!json_is_object(body))
         return error_set(err, ERR_WRONG_TYPE, "the body is an array; it must be an object");
-    if (find_model(job, body, context->registry, err) < 0 ||
+    if (find_model(job, body, context->registry, err) < 0 || check_model(job, kind, err) < 0 ||
         fields_known(body, common_fields, parts[kind].fields, parts[kind].hint, err) < 0)
         return -1;
 

@@ -20,8 +20,8 @@ static void options_param(bool each, size_t index, char param[FIELD_PARAM_MAX])
 }
 
 /* Sets every option of the object. */
-static int set_options(struct options *options, json_t *object, const char *param,
-                       struct error *err)
+static int set_options(struct options *options, json_t *object, const struct option_limits *allowed,
+                       const char *param, struct error *err)
 {
     const char *name;
     json_t *json;
@@ -29,7 +29,7 @@ static int set_options(struct options *options, json_t *object, const char *para
         struct value value;
         if (json_to_value(json, &value, err) < 0)
             return -1;
-        const int rc = options_set(options, name, &value, param, err);
+        const int rc = options_set(options, name, &value, allowed, param, err);
         value_clear(&value);
         if (rc < 0)
             return -1;
@@ -38,7 +38,8 @@ static int set_options(struct options *options, json_t *object, const char *para
 }
 
 static int read_parameters(struct request *request, const struct options *defaults,
-                           const json_t *body, struct error *err)
+                           const struct option_limits *allowed, const json_t *body,
+                           struct error *err)
 {
     const json_t *parameters = json_object_get(body, "parameters");
     const bool each = json_is_array(parameters);
@@ -54,13 +55,12 @@ static int read_parameters(struct request *request, const struct options *defaul
         char param[FIELD_PARAM_MAX];
         options_param(each, i, param);
         json_t *object = each ? json_array_get(parameters, i) : json_object_get(body, "parameters");
-        *options = *defaults;
         if (each && !json_is_object(object))
             return error_at(err, ERR_WRONG_TYPE, "parameters", "parameters[%zu] must be an object",
                             i);
-        if (!each && i > 0)
-            *options = request->rows[0].options;
-        else if (object && set_options(options, object, param, err) < 0)
+        const bool shared = !each && i > 0;
+        options_copy(options, shared ? &request->rows[0].options : defaults);
+        if (!shared && object && set_options(options, object, allowed, param, err) < 0)
             return -1;
     }
     return 0;
@@ -100,7 +100,7 @@ static double answer_bytes(const struct row *row, const struct model_config *con
     const struct options *options = &row->options;
     double floats = 0;
     if (options->output_attentions)
-        floats += (double)(config->decoder_layers * config->heads) *
+        floats += (double)(config->decoder.layers * config->decoder.heads) *
                   (double)(options->max_length - 1) * (double)row->sent_count;
     if (options->logprobs)
         floats += (double)options->max_new_tokens;
@@ -117,7 +117,7 @@ static int decode_options(struct job *job, const json_t *body, const struct row_
     const struct model_config *config = &job->served->model->config;
     struct request *request = job->request;
     const struct option_limits allowed = registry_option_limits(config, limits);
-    if (read_parameters(request, &job->served->defaults, body, err) < 0)
+    if (read_parameters(request, &job->served->defaults, &allowed, body, err) < 0)
         return -1;
     const bool each = json_is_array(json_object_get(body, "parameters"));
     double bytes = 0;

@@ -116,12 +116,23 @@ static void cut(struct source *source, size_t length, size_t limit)
     source->count = limit;
 }
 
+/* Where `truncate` cuts: at the limits of model and daemon and, for vectors, of the folder. */
+static size_t cut_limit(const struct rows *rows)
+{
+    const struct model *model = rows->job->served->model;
+    const size_t positions = model->config.positions_max, allowed = rows->limits->source_tokens;
+    const size_t limit = positions < allowed ? positions : allowed;
+    if (rows->job->request->kind != REQUEST_ENCODE || !model->sentence)
+        return limit;
+    return model->sentence->tokens_max < limit ? model->sentence->tokens_max : limit;
+}
+
 static int fit(struct source *source, struct row *row, const struct rows *rows, struct error *err)
 {
     const struct served_model *served = rows->job->served;
     const size_t positions = served->model->config.positions_max;
     const size_t allowed = rows->limits->source_tokens;
-    const size_t limit = positions < allowed ? positions : allowed;
+    const size_t limit = cut_limit(rows);
     size_t length = real_length(source);
     if (length && rows->ids.json && is_end(served, source->ids[length - 1]))
         source->trailing = 1;
@@ -147,20 +158,24 @@ static int fit(struct source *source, struct row *row, const struct rows *rows, 
 }
 
 /* The real tokens, one after another, with their places. */
-static int pack(const struct source *source, struct row *row, struct error *err)
+static int pack(const struct source *source, const struct model_config *config, struct row *row,
+                struct error *err)
 {
     size_t count = 0;
     for (size_t i = 0; i < source->count; i++)
         count += source->real[i];
     row->tokens = mem_alloc(count, sizeof *row->tokens);
     row->places = mem_alloc(count, sizeof *row->places);
-    if (!row->tokens || !row->places)
+    row->positions = mem_alloc(source->count, sizeof *row->positions);
+    if (!row->tokens || !row->places || !row->positions)
         return error_set(err, ERR_NO_MEMORY, "no memory for %zu tokens", count);
     row->sent_count = source->count;
+    config_positions(config, source->ids, source->count, row->positions);
     for (size_t i = 0; i < source->count; i++) {
         if (!source->real[i])
             continue;
         row->tokens[row->token_count] = source->ids[i];
+        row->positions[row->token_count] = row->positions[i];
         row->places[row->token_count++] = (int32_t)i;
     }
     return 0;
@@ -174,9 +189,9 @@ static int decode_row(const struct rows *rows, size_t index, struct error *err)
     if (rc == 0)
         rc = fit(&source, row, rows, err);
     if (rc == 0)
-        rc = pack(&source, row, err);
-    if (rc == 0 && rows->job->sent) {
-        rows->job->sent[index] = (struct sent_row){ source.ids, source.count };
+        rc = pack(&source, &rows->job->served->model->config, row, err);
+    if (rc == 0) {
+        row->sent_ids = source.ids;
         source.ids = NULL;
     }
     source_clear(&source);
@@ -216,19 +231,17 @@ int decode_rows(struct job *job, enum request_kind kind, const json_t *body,
                 const struct limits *limits, struct error *err)
 {
     struct rows rows = { .job = job, .limits = limits };
-    bool return_tokens = false;
     if (fields_id_rows(&rows.ids, body, "input_ids", err) < 0 ||
         fields_text_rows(&rows.texts, body, "inputs", err) < 0 ||
         fields_id_rows(&rows.mask, body, "attention_mask", err) < 0 ||
         fields_bool(body, "truncate", &rows.truncate, err) < 0 ||
-        fields_bool(body, "return_tokens", &return_tokens, err) < 0 || check_fields(&rows, err) < 0)
+        fields_bool(body, "return_tokens", &job->return_tokens, err) < 0 ||
+        check_fields(&rows, err) < 0)
         return -1;
 
     const size_t count = rows.ids.json ? rows.ids.count : rows.texts.count;
     job->request = request_create(kind, count);
-    if (job->request && return_tokens)
-        job->sent = mem_alloc(count, sizeof *job->sent);
-    if (!job->request || (return_tokens && !job->sent))
+    if (!job->request)
         return error_set(err, ERR_NO_MEMORY, "no memory for %zu rows", count);
     for (size_t i = 0; i < count; i++)
         if (decode_row(&rows, i, err) < 0)

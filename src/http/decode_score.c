@@ -80,7 +80,7 @@ static double answer_bytes(const struct row *row, const struct model_config *con
     const double places = (double)row->target_count;
     double floats = places;
     if (request->output_attentions)
-        floats += (double)(config->decoder_layers * config->heads) * places *
+        floats += (double)(config->decoder.layers * config->decoder.heads) * places *
                   (places + (double)row->sent_count);
     return floats * DECODE_FLOAT_BYTES +
            places * (double)request->top_logprobs * DECODE_CANDIDATE_BYTES;

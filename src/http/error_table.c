@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "writer.h"
+#include "http/writer.h"
 
 #define WRONG "invalid_request_error"
 #define OURS  "server_error"

@@ -11,17 +11,11 @@
 
 #include "serve/registry.h"
 
-/* The ids of a row as sent, cut if the row was cut. */
-struct sent_row {
-    int32_t *ids; /* (count), owned */
-    size_t count;
-};
-
 struct job {
     struct served_model *served; /* borrowed; NULL until the request named a model that is loaded */
     struct request *request;     /* owned; NULL until decoded */
     bool base64;                 /* embeddings as text */
-    struct sent_row *sent;       /* one a row, owned; NULL unless the answer carries token ids */
+    bool return_tokens;          /* the answer carries each row's ids */
 };
 
 /* Frees what the job owns; `served` stays. */

@@ -1,7 +1,7 @@
 #include "probes.h"
 
 #include "answer.h"
-#include "writer.h"
+#include "http/writer.h"
 
 enum { TEXT_BYTES_MAX = 64 << 20 };
 

@@ -1,4 +1,4 @@
-#include "writer.h"
+#include "http/writer.h"
 
 #include <math.h>
 #include <stdio.h>

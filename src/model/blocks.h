@@ -15,7 +15,7 @@ void norm_rows(const struct pass *pass, const struct norm *norm, const float *x,
 /* x (count) = the model's activation of x. */
 void activate(enum activation activation, float *x, size_t count);
 
-/* x (D) = the token's embedding, scaled, plus that of its position. */
+/* x (D) = the token's embedding, scaled, plus that of its position, with the stack's norm. */
 void embed_token(const struct pass *pass, const struct stack *stack, int32_t token, size_t position,
                  float *x);
 
@@ -27,7 +27,7 @@ const float *sublayer_open(const struct pass *pass, const struct norm *norm, con
 void sublayer_close(const struct pass *pass, const struct norm *norm, float *x, const float *y,
                     size_t M);
 
-/* The feed-forward sublayer of a layer, whole: x (M, D) in place. */
-void feed_forward(const struct pass *pass, const struct layer *layer, float *x, size_t M);
+/* The feed-forward sublayer of a layer, F wide inside, whole: x (M, D) in place. */
+void feed_forward(const struct pass *pass, const struct layer *layer, size_t F, float *x, size_t M);
 
 #endif

@@ -64,7 +64,7 @@ int config_read(struct model_config *config, struct settings *defaults, const ch
     else if (!(family = family_find(model_type)))
         error_set(err, ERR_BAD_MODEL, "%s: \"model_type\" is \"%.40s\"; served families are: %s",
                   file, model_type, families);
-    if (!family || family->read(config, json, file, err) < 0 ||
+    if (!family || family->read(family, config, json, file, err) < 0 ||
         read_defaults(defaults, json, dir, err) < 0) {
         settings_free(defaults);
         json_decref(json);

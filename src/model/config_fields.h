@@ -6,7 +6,15 @@
 
 #include "model/config.h"
 
-enum field_kind { FIELD_SIZE, FIELD_FLOAT, FIELD_BOOL, FIELD_CHOICE, FIELD_ID };
+enum field_kind {
+    FIELD_SIZE,
+    FIELD_FLOAT,
+    FIELD_BOOL,
+    FIELD_CHOICE,
+    FIELD_ID,
+    FIELD_IDS,       /* an id or a list of ids: the first */
+    FIELD_ACTIVATION /* one of the reference's names of activations */
+};
 
 /* One field.  A value outside its range or set is an error, null counts as absent. */
 struct field {
@@ -24,5 +32,8 @@ int fields_read(void *target, const struct field *fields, size_t count, const js
 
 /* Is `name` in the table? */
 bool fields_have(const struct field *fields, size_t count, const char *name);
+
+/* The activation that the reference calls `name`; false: none of ours. */
+bool activation_find(const char *name, enum activation *activation);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "attention.h"
 #include "blocks.h"
+#include "positions.h"
 
 /* Where the parts of a row's cache lie: for each layer the cross keys (S, H·K) and values, then the
  * self keys (slots, H·K) and values. */
@@ -9,28 +10,28 @@ struct cache_layer {
     float *cross_keys, *cross_values, *self_keys, *self_values;
 };
 
-static size_t layer_floats(const struct model_config *c, size_t source_count, size_t slot_count)
+static size_t token_floats(const struct stack_shape *shape)
 {
-    return (source_count + slot_count) * c->heads * (c->key_width + c->value_width);
+    return shape->heads * (shape->key_width + shape->value_width);
 }
 
 size_t key_values_floats(const struct model_config *config, size_t source_count, size_t slot_count)
 {
     size_t tokens, floats;
     if (__builtin_add_overflow(source_count, slot_count, &tokens) ||
-        __builtin_mul_overflow(tokens, config->heads * (config->key_width + config->value_width),
-                               &floats) ||
-        __builtin_mul_overflow(floats, config->decoder_layers, &floats))
+        __builtin_mul_overflow(tokens, token_floats(&config->decoder), &floats) ||
+        __builtin_mul_overflow(floats, config->decoder.layers, &floats))
         return SIZE_MAX;
     return floats;
 }
 
-static struct cache_layer cache_layer(const struct model_config *c, const struct key_values *cache,
-                                      size_t index)
+static struct cache_layer cache_layer(const struct stack_shape *shape,
+                                      const struct key_values *cache, size_t index)
 {
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
+    const size_t tokens = cache->source_count + cache->slot_count;
     struct cache_layer at;
-    at.cross_keys = cache->base + index * layer_floats(c, cache->source_count, cache->slot_count);
+    at.cross_keys = cache->base + index * tokens * token_floats(shape);
     at.cross_values = at.cross_keys + cache->source_count * keys;
     at.self_keys = at.cross_values + cache->source_count * values;
     at.self_values = at.self_keys + cache->slot_count * keys;
@@ -40,18 +41,18 @@ static struct cache_layer cache_layer(const struct model_config *c, const struct
 void decoder_cross(const struct pass *pass, size_t index, const float *x, size_t M,
                    const struct key_values *const *rows, size_t row_count)
 {
-    const struct model_config *c = &pass->model->config;
+    const struct stack_shape *shape = &pass->model->config.decoder;
     const struct attention_weights *cross = &pass->model->decoder.layers[index].cross;
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
     const size_t mark = arena_mark(pass->arena);
     float *k = arena_take(pass->arena, M * keys, sizeof *k);
     float *v = arena_take(pass->arena, M * values, sizeof *v);
     linear(pass, &cross->k, x, M, k);
     linear(pass, &cross->v, x, M, v);
-    attention_prepare(c, k, M);
+    attention_prepare(&pass->model->config, shape, k, M);
     size_t first = 0;
     for (size_t i = 0; i < row_count; first += rows[i]->source_count, i++) {
-        const struct cache_layer cache = cache_layer(c, rows[i], index);
+        const struct cache_layer cache = cache_layer(shape, rows[i], index);
         const size_t S = rows[i]->source_count;
         memcpy(cache.cross_keys, k + first * keys, S * keys * sizeof *k);
         memcpy(cache.cross_values, v + first * values, S * values * sizeof *v);
@@ -66,10 +67,10 @@ struct projected {
 
 static struct projected take_projected(const struct pass *pass, size_t M)
 {
-    const struct model_config *c = &pass->model->config;
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
+    const struct stack_shape *shape = &pass->model->config.decoder;
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
     return (struct projected){
-        .y = arena_take(pass->arena, M * c->width, sizeof(float)),
+        .y = arena_take(pass->arena, M * pass->model->config.width, sizeof(float)),
         .q = arena_take(pass->arena, M * keys, sizeof(float)),
         .k = arena_take(pass->arena, M * keys, sizeof(float)),
         .v = arena_take(pass->arena, M * values, sizeof(float)),
@@ -81,51 +82,56 @@ static struct projected take_projected(const struct pass *pass, size_t M)
 static void segment_self(const struct pass *pass, size_t index, const struct segment *segment,
                          const struct projected *at, size_t first)
 {
-    const struct model_config *c = &pass->model->config;
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
-    const struct cache_layer cache = cache_layer(c, segment->key_values, index);
+    const struct stack_shape *shape = &pass->model->config.decoder;
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
+    const struct cache_layer cache = cache_layer(shape, segment->key_values, index);
+    const struct attention attention = { &pass->model->decoder.layers[index].self, shape,
+                                         pass->model->decoder.buckets };
     struct attention_record record = { .queries_max = segment->places,
                                        .keys_max = segment->places };
     if (segment->self_weights)
         record.weights =
-            segment->self_weights + index * c->heads * segment->places * segment->places;
+            segment->self_weights + index * shape->heads * segment->places * segment->places;
     for (size_t i = 0; i < segment->count; i++) {
         const size_t position = segment->start + i, token = first + i;
         const size_t slot = (size_t)segment->path[position];
         memcpy(cache.self_keys + slot * keys, at->k + token * keys, keys * sizeof(float));
         memcpy(cache.self_values + slot * values, at->v + token * values, values * sizeof(float));
-        attention_query(pass, &pass->model->decoder.layers[index].self,
-                        &(struct attention_query){ .q = at->q + token * keys,
+        attention_query(pass, &attention,
+                        &(struct attention_query){ .place = position,
+                                                   .q = at->q + token * keys,
                                                    .keys = cache.self_keys,
                                                    .values = cache.self_values,
                                                    .path = segment->path,
                                                    .count = position + 1,
                                                    .out = at->mixed + token * values },
-                        &record, position);
+                        &record);
     }
 }
 
 static void segment_cross(const struct pass *pass, size_t index, const struct segment *segment,
                           const struct projected *at, size_t first)
 {
-    const struct model_config *c = &pass->model->config;
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
-    const struct cache_layer cache = cache_layer(c, segment->key_values, index);
+    const struct stack_shape *shape = &pass->model->config.decoder;
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
+    const struct cache_layer cache = cache_layer(shape, segment->key_values, index);
+    const struct attention attention = { &pass->model->decoder.layers[index].cross, shape, NULL };
     struct attention_record record = { .queries_max = segment->places,
                                        .keys_max = segment->sent_count,
                                        .key_places = segment->source_places };
     if (segment->cross_weights)
         record.weights =
-            segment->cross_weights + index * c->heads * segment->places * segment->sent_count;
+            segment->cross_weights + index * shape->heads * segment->places * segment->sent_count;
     for (size_t i = 0; i < segment->count; i++) {
         const size_t token = first + i;
-        attention_query(pass, &pass->model->decoder.layers[index].cross,
-                        &(struct attention_query){ .q = at->q + token * keys,
+        attention_query(pass, &attention,
+                        &(struct attention_query){ .place = segment->start + i,
+                                                   .q = at->q + token * keys,
                                                    .keys = cache.cross_keys,
                                                    .values = cache.cross_values,
                                                    .count = segment->key_values->source_count,
                                                    .out = at->mixed + token * values },
-                        &record, segment->start + i);
+                        &record);
     }
 }
 
@@ -141,8 +147,8 @@ static void decoder_self(const struct pass *pass, size_t index, const struct seg
     linear(pass, &layer->self.q, query_input, M, at.q);
     linear(pass, &layer->self.k, key_input, M, at.k);
     linear(pass, &layer->self.v, key_input, M, at.v);
-    attention_prepare(c, at.q, M);
-    attention_prepare(c, at.k, M);
+    attention_prepare(c, &c->decoder, at.q, M);
+    attention_prepare(c, &c->decoder, at.k, M);
     size_t first = 0;
     for (size_t i = 0; i < segment_count; first += segments[i].count, i++)
         segment_self(pass, index, &segments[i], &at, first);
@@ -159,7 +165,7 @@ static void decoder_cross_attention(const struct pass *pass, size_t index,
     const size_t mark = arena_mark(pass->arena);
     const struct projected at = take_projected(pass, M);
     linear(pass, &layer->cross.q, sublayer_open(pass, &layer->cross_norm, x, M, at.y), M, at.q);
-    attention_prepare(&pass->model->config, at.q, M);
+    attention_prepare(&pass->model->config, &pass->model->config.decoder, at.q, M);
     size_t first = 0;
     for (size_t i = 0; i < segment_count; first += segments[i].count, i++)
         segment_cross(pass, index, &segments[i], &at, first);
@@ -168,21 +174,29 @@ static void decoder_cross_attention(const struct pass *pass, size_t index,
     arena_release(pass->arena, mark);
 }
 
+/* The new tokens of a segment, one after another at x; returns the end of their states. */
+static float *embed_segment(const struct pass *pass, const struct segment *segment, float *x)
+{
+    const struct model_config *c = &pass->model->config;
+    for (size_t i = segment->start; i < segment->start + segment->count; i++, x += c->width)
+        embed_token(pass, &pass->model->decoder, segment->tokens[i],
+                    target_position(c, segment->tokens, i, segment->prefix_count), x);
+    return x;
+}
+
 void decoder_forward(const struct pass *pass, const struct segment *segments, size_t segment_count,
                      float *x)
 {
     const struct stack *stack = &pass->model->decoder;
-    const size_t D = pass->model->config.width;
-    size_t M = 0;
+    const struct model_config *c = &pass->model->config;
+    float *end = x;
     for (size_t i = 0; i < segment_count; i++)
-        for (size_t j = 0; j < segments[i].count; j++, M++)
-            embed_token(pass, stack, segments[i].tokens[j], segments[i].start + j, x + M * D);
-    if (stack->embedding_norm.weight)
-        norm_rows(pass, &stack->embedding_norm, x, M, x);
+        end = embed_segment(pass, &segments[i], end);
+    const size_t M = (size_t)(end - x) / c->width;
     for (size_t i = 0; i < stack->layer_count; i++) {
         decoder_self(pass, i, segments, segment_count, x, M);
         decoder_cross_attention(pass, i, segments, segment_count, x, M);
-        feed_forward(pass, &stack->layers[i], x, M);
+        feed_forward(pass, &stack->layers[i], c->decoder.inner_width, x, M);
     }
     if (stack->final_norm.weight)
         norm_rows(pass, &stack->final_norm, x, M, x);
@@ -197,17 +211,24 @@ void decoder_logits(const struct pass *pass, const float *x, size_t M, float *lo
             logits[i] *= c->output_scale;
 }
 
-size_t pass_scratch_bytes(const struct model_config *c, size_t M, size_t source_max,
-                          size_t target_max)
+static size_t layer_scratch_bytes(const struct model_config *c, const struct stack_shape *shape,
+                                  size_t M)
 {
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
     const size_t projections = arena_need(M * c->width, sizeof(float)) +
                                2 * arena_need(M * keys, sizeof(float)) +
                                2 * arena_need(M * values, sizeof(float));
-    const size_t inner =
-        arena_need(M * c->width, sizeof(float)) + arena_need(M * c->inner_width, sizeof(float));
+    const size_t inner = arena_need(M * c->width, sizeof(float)) +
+                         (c->gated ? 2 : 1) * arena_need(M * shape->inner_width, sizeof(float));
+    return projections > inner ? projections : inner;
+}
+
+size_t pass_scratch_bytes(const struct model_config *c, size_t M, size_t source_max,
+                          size_t target_max)
+{
+    const size_t encoder = layer_scratch_bytes(c, &c->encoder, M);
+    const size_t decoder = layer_scratch_bytes(c, &c->decoder, M);
     const size_t scores =
         attention_scratch_bytes(source_max > target_max ? source_max : target_max);
-    return (projections > inner ? projections : inner) + scores +
-           arena_need(c->width, sizeof(float));
+    return (encoder > decoder ? encoder : decoder) + scores + arena_need(c->width, sizeof(float));
 }

@@ -17,17 +17,17 @@ void encoder_embed(const struct pass *pass, const struct source_row *rows, size_
     float *next = x;
     for (size_t i = 0; i < row_count; i++)
         for (size_t j = 0; j < rows[i].count; j++, next += D)
-            embed_token(pass, stack, rows[i].tokens[j], (size_t)rows[i].places[j], next);
-    if (stack->embedding_norm.weight)
-        norm_rows(pass, &stack->embedding_norm, x, token_count(rows, row_count), x);
+            embed_token(pass, stack, rows[i].tokens[j], (size_t)rows[i].positions[j], next);
 }
 
 static void self_attention(const struct pass *pass, size_t index, const struct source_row *rows,
                            size_t row_count, size_t M, float *x)
 {
     const struct model_config *c = &pass->model->config;
+    const struct stack_shape *shape = &c->encoder;
     const struct layer *layer = &pass->model->encoder.layers[index];
-    const size_t keys = c->heads * c->key_width, values = c->heads * c->value_width;
+    const struct attention attention = { &layer->self, shape, pass->model->encoder.buckets };
+    const size_t keys = shape->heads * shape->key_width, values = shape->heads * shape->value_width;
     float *y = arena_take(pass->arena, M * c->width, sizeof *y);
     float *q = arena_take(pass->arena, M * keys, sizeof *q);
     float *k = arena_take(pass->arena, M * keys, sizeof *k);
@@ -39,8 +39,8 @@ static void self_attention(const struct pass *pass, size_t index, const struct s
     linear(pass, &layer->self.q, query_input, M, q);
     linear(pass, &layer->self.k, key_input, M, k);
     linear(pass, &layer->self.v, key_input, M, v);
-    attention_prepare(c, q, M);
-    attention_prepare(c, k, M);
+    attention_prepare(c, shape, q, M);
+    attention_prepare(c, shape, k, M);
     size_t first = 0;
     for (size_t i = 0; i < row_count; first += rows[i].count, i++) {
         const struct source_row *row = &rows[i];
@@ -48,9 +48,10 @@ static void self_attention(const struct pass *pass, size_t index, const struct s
                                            .keys_max = row->sent_count,
                                            .key_places = row->places };
         if (row->attentions)
-            record.weights = row->attentions + index * c->heads * row->sent_count * row->sent_count;
-        attention_row(pass, &layer->self, q + first * keys, k + first * keys, v + first * values,
-                      row->count, mixed + first * values, &record, row->places);
+            record.weights =
+                row->attentions + index * shape->heads * row->sent_count * row->sent_count;
+        attention_row(pass, &attention, q + first * keys, k + first * keys, v + first * values,
+                      row->count, row->places, mixed + first * values, &record);
     }
     linear(pass, &layer->self.out, mixed, M, y);
     sublayer_close(pass, &layer->self_norm, x, y, M);
@@ -63,7 +64,8 @@ void encoder_layer(const struct pass *pass, size_t index, const struct source_ro
     const size_t mark = arena_mark(pass->arena);
     self_attention(pass, index, rows, row_count, M, x);
     arena_release(pass->arena, mark);
-    feed_forward(pass, &pass->model->encoder.layers[index], x, M);
+    feed_forward(pass, &pass->model->encoder.layers[index], pass->model->config.encoder.inner_width,
+                 x, M);
 }
 
 void encoder_finish(const struct pass *pass, float *x, size_t M)

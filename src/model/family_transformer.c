@@ -11,7 +11,8 @@
 /* What the file says before defaults that depend on other fields are resolved; 0 or −1: not said.
  */
 struct transformer_fields {
-    size_t d_model, encoder_layers, decoder_layers, attention_heads, d_ff, d_k, d_v;
+    size_t d_model, encoder_layers, decoder_layers, d_ff, d_k, d_v;
+    size_t attention_heads, encoder_attention_heads, decoder_attention_heads;
     size_t vocab_size, src_vocab_size, tgt_vocab_size, max_position_embeddings;
     enum norm_position norm_position;
     enum norm_kind norm_kind;
@@ -50,6 +51,8 @@ static const struct field fields[] = {
     SIZE(encoder_layers, 1, 1024),
     SIZE(decoder_layers, 1, 1024),
     SIZE(attention_heads, 1, 1024),
+    SIZE(encoder_attention_heads, 1, 1024),
+    SIZE(decoder_attention_heads, 1, 1024),
     SIZE(d_ff, 1, 1 << 20),
     SIZE(d_k, 1, 1 << 16),
     SIZE(d_v, 1, 1 << 16),
@@ -101,49 +104,42 @@ static int check_fields(struct transformer_fields *f, const char *file, struct e
     } needed[] = { { "d_model", f->d_model },
                    { "encoder_layers", f->encoder_layers },
                    { "decoder_layers", f->decoder_layers },
-                   { "attention_heads", f->attention_heads },
+                   { "attention_heads", f->encoder_attention_heads },
+                   { "attention_heads", f->decoder_attention_heads },
                    { "d_ff", f->d_ff },
                    { "src_vocab_size", f->src_vocab_size },
                    { "tgt_vocab_size", f->tgt_vocab_size } };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (needed[i].value == 0)
             return error_set(err, ERR_BAD_MODEL, "%s: \"%s\" is missing", file, needed[i].name);
-    if (f->d_k == 0 && f->d_model % f->attention_heads != 0)
-        return error_set(err, ERR_BAD_MODEL,
-                         "%s: \"attention_heads\" is %zu, which does not divide \"d_model\" %zu, "
-                         "and there is no \"d_k\"",
-                         file, f->attention_heads, f->d_model);
+    const size_t heads[] = { f->encoder_attention_heads, f->decoder_attention_heads };
+    for (size_t i = 0; i < sizeof heads / sizeof *heads && f->d_k == 0; i++)
+        if (f->d_model % heads[i] != 0)
+            return error_set(err, ERR_BAD_MODEL,
+                             "%s: \"attention_heads\" is %zu, which does not divide \"d_model\" "
+                             "%zu, and there is no \"d_k\"",
+                             file, heads[i], f->d_model);
     if (f->share_embeddings && f->src_vocab_size != f->tgt_vocab_size)
         return error_set(err, ERR_BAD_MODEL,
                          "%s: \"share_embeddings\" needs equal vocabularies; they are %zu and %zu",
                          file, f->src_vocab_size, f->tgt_vocab_size);
-    if (f->decoder_start_token_id < 0)
-        return error_set(err, ERR_BAD_MODEL, "%s: \"decoder_start_token_id\" is missing", file);
-    const struct {
-        const char *name;
-        int32_t id;
-        size_t vocabulary;
-    } ids[] = { { "decoder_start_token_id", f->decoder_start_token_id, f->tgt_vocab_size },
-                { "eos_token_id", f->eos_token_id, f->tgt_vocab_size } };
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (ids[i].id >= 0 && (size_t)ids[i].id >= ids[i].vocabulary)
-            return error_set(err, ERR_BAD_MODEL, "%s: \"%s\" is %d; the vocabulary is 0..%zu", file,
-                             ids[i].name, ids[i].id, ids[i].vocabulary - 1);
     return 0;
+}
+
+static struct stack_shape shape(const struct transformer_fields *f, size_t layers, size_t heads)
+{
+    const size_t key = f->d_k ? f->d_k : f->d_model / heads;
+    return (struct stack_shape){ layers, heads, key, f->d_v ? f->d_v : key, f->d_ff };
 }
 
 static void to_config(const struct transformer_fields *f, struct model_config *config)
 {
     const float root = (float)sqrt((double)f->d_model);
-    const size_t head = f->d_model / f->attention_heads;
     *config = (struct model_config){
         .family = family_transformer.model_type,
         .width = f->d_model,
-        .encoder_layers = f->encoder_layers,
-        .decoder_layers = f->decoder_layers,
-        .heads = f->attention_heads,
-        .key_width = f->d_k ? f->d_k : head,
-        .inner_width = f->d_ff,
+        .encoder = shape(f, f->encoder_layers, f->encoder_attention_heads),
+        .decoder = shape(f, f->decoder_layers, f->decoder_attention_heads),
         .source_vocabulary = f->src_vocab_size,
         .target_vocabulary = f->tgt_vocab_size,
         .positions_max =
@@ -160,22 +156,25 @@ static void to_config(const struct transformer_fields *f, struct model_config *c
         .ffn_bias = f->ffn_bias,
         .activation = f->activation,
         .position_kind = f->position_embedding,
+        .position_rows = f->max_position_embeddings,
         .embedding_scale = f->scale_embedding ? root : 1.0f,
         .shared_embeddings = f->share_embeddings,
         .tied_output = f->tie_output,
-        .output_bias = f->output_bias && !f->tie_output,
+        .output_bias = !f->output_bias ? OUTPUT_BIAS_NONE
+                       : f->tie_output ? OUTPUT_BIAS_IF_STORED
+                                       : OUTPUT_BIAS_NEEDED,
         .output_scale = f->scale_output ? (float)(1.0 / sqrt((double)f->d_model)) : 1.0f,
         .pad_id = f->pad_token_id,
         .bos_id = f->bos_token_id,
         .eos_id = f->eos_token_id,
         .start_id = f->decoder_start_token_id,
     };
-    config->value_width = f->d_v ? f->d_v : config->key_width;
 }
 
-static int read_transformer(struct model_config *config, const json_t *json, const char *file,
-                            struct error *err)
+static int read_transformer(const struct family *family, struct model_config *config,
+                            const json_t *json, const char *file, struct error *err)
 {
+    (void)family;
     struct transformer_fields f = {
         .max_position_embeddings = 100,
         .layer_norm_eps = 1e-6f,
@@ -200,6 +199,10 @@ static int read_transformer(struct model_config *config, const json_t *json, con
         f.src_vocab_size = f.vocab_size;
     if (f.tgt_vocab_size == 0)
         f.tgt_vocab_size = f.vocab_size;
+    if (f.encoder_attention_heads == 0)
+        f.encoder_attention_heads = f.attention_heads;
+    if (f.decoder_attention_heads == 0)
+        f.decoder_attention_heads = f.attention_heads;
     if (check_fields(&f, file, err) < 0)
         return -1;
     const char *name;
@@ -209,29 +212,31 @@ static int read_transformer(struct model_config *config, const json_t *json, con
             log_write(LOG_WARNING, "%s: unknown field \"%s\"", file, name);
     }
     to_config(&f, config);
-    return 0;
+    return family_check(config, file, err);
 }
 
-const struct family family_transformer = {
-    .model_type = "transformer",
-    .read = read_transformer,
-    .names = { .shared = "shared",
-               .tokens = "*.embed_tokens",
-               .positions = "*.embed_positions",
-               .embedding_norm = "*.layernorm_embedding",
-               .final_norm = "*.layer_norm",
-               .layer = "*.layers.#.",
-               .self = "self_attn.",
-               .cross = "encoder_attn.",
-               .q = "q_proj",
-               .k = "k_proj",
-               .v = "v_proj",
-               .out = "out_proj",
-               .score = "score_weight",
-               .self_norm = "self_attn_layer_norm",
-               .cross_norm = "encoder_attn_layer_norm",
-               .ffn_norm = "final_layer_norm",
-               .ffn_in = "fc1",
-               .ffn_out = "fc2",
-               .output = "lm_head" },
+static const struct tensor_names names = {
+    .prefixes = { "" },
+    .shared = "shared",
+    .tokens = "*.embed_tokens",
+    .positions = "*.embed_positions",
+    .embedding_norm = "*.layernorm_embedding",
+    .final_norm = "*.layer_norm",
+    .layer = "*.layers.#.",
+    .self = "self_attn.",
+    .cross = "encoder_attn.",
+    .q = "q_proj",
+    .k = "k_proj",
+    .v = "v_proj",
+    .out = "out_proj",
+    .score = "score_weight",
+    .self_norm = "self_attn_layer_norm",
+    .cross_norm = "encoder_attn_layer_norm",
+    .ffn_norm = "final_layer_norm",
+    .ffn_in = "fc1",
+    .ffn_out = "fc2",
+    .output = "lm_head",
+    .output_bias = "lm_head.bias",
 };
+
+const struct family family_transformer = { "transformer", read_transformer, NULL, &names };

@@ -1,26 +1,35 @@
 #include "model/json.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "model/file.h"
 
 enum { LIST_DEPTH_MAX = 8 };
 
+/* Real files take about 10 times their size, and few are as large as their limit. */
+static const size_t HEAP_FACTOR = 16, HEAP_LEAST = 1 << 20;
+
 /* Without memory the library may call the text wrong, so what its allocations did decides. */
-static _Thread_local bool allocation_failed;
+static _Thread_local bool allocation_failed, heap_spent;
+
+/* What this thread's parsing may still take.  What it gives back is not counted. */
+static _Thread_local size_t heap_left = SIZE_MAX;
 
 static void *allocate(size_t bytes)
 {
+    enum { OVERHEAD = 16 }; /* of a block in the heap; most are about as small */
+    heap_spent |= bytes > heap_left || heap_left - bytes < OVERHEAD;
+    if (heap_spent)
+        return NULL;
     void *block = mem_alloc(bytes, 1);
     allocation_failed |= !block;
+    if (heap_left != SIZE_MAX)
+        heap_left -= bytes + OVERHEAD;
     return block;
 }
 
@@ -29,8 +38,8 @@ static void use_our_heap(void)
     json_set_alloc_funcs(allocate, mem_free);
 }
 
-json_t *json_parse(const char *bytes, size_t count, const char *what, enum error_code code,
-                   struct error *err)
+json_t *json_parse_within(const char *bytes, size_t count, size_t heap_max, const char *what,
+                          enum error_code code, struct error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, use_our_heap);
@@ -40,11 +49,17 @@ json_t *json_parse(const char *bytes, size_t count, const char *what, enum error
         return NULL;
     }
     json_error_t reason;
-    allocation_failed = false;
+    allocation_failed = heap_spent = false;
+    heap_left = heap_max;
     json_t *json = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, &reason);
+    const bool spent = heap_spent;
+    heap_left = SIZE_MAX;
+    heap_spent = false;
     if (json)
         return json;
-    if (allocation_failed)
+    if (spent)
+        error_set(err, code, "%s: its JSON takes more than %zu MB of memory", what, heap_max >> 20);
+    else if (allocation_failed)
         error_set(err, ERR_NO_MEMORY, "no memory to parse %s", what);
     else
         error_set(err, code, "%s is not valid JSON: line %d, column %d: %s", what, reason.line,
@@ -52,61 +67,22 @@ json_t *json_parse(const char *bytes, size_t count, const char *what, enum error
     return NULL;
 }
 
-/* The whole of an open file, for the caller to mem_free(). */
-static char *read_whole(int fd, const char *path, size_t limit_bytes, size_t *count,
-                        struct error *err)
+json_t *json_parse(const char *bytes, size_t count, const char *what, enum error_code code,
+                   struct error *err)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0) {
-        error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        error_set(err, ERR_IO, "%s is not a regular file", path);
-        return NULL;
-    }
-    if ((uint64_t)st.st_size > limit_bytes) {
-        error_set(err, ERR_BAD_MODEL, "%s has %lld bytes; at most %zu are read", path,
-                  (long long)st.st_size, limit_bytes);
-        return NULL;
-    }
-    const size_t size = (size_t)st.st_size;
-    char *bytes = mem_alloc(size, 1);
-    if (!bytes) {
-        error_set(err, ERR_NO_MEMORY, "no memory to read %s", path);
-        return NULL;
-    }
-    for (*count = 0; *count < size;) {
-        const ssize_t got = read(fd, bytes + *count, size - *count);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            error_set(err, ERR_IO, "%s: %s", path, got ? strerror(errno) : "it became shorter");
-            mem_free(bytes);
-            return NULL;
-        }
-        *count += (size_t)got;
-    }
-    return bytes;
+    return json_parse_within(bytes, count, SIZE_MAX, what, code, err);
 }
 
 json_t *json_read_file(const char *dir, const char *name, size_t limit_bytes, struct error *err)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) {
-        error_set(err, ERR_IO, "%s: the path is too long", name);
-        return NULL;
-    }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        if (errno != ENOENT)
-            error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
     size_t count = 0;
-    char *bytes = read_whole(fd, path, limit_bytes, &count, err);
-    close(fd);
-    json_t *json = bytes ? json_parse(bytes, count, path, ERR_BAD_MODEL, err) : NULL;
+    char *bytes = model_file_read(dir, name, limit_bytes, &count, err);
+    if (!bytes)
+        return NULL;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    json_t *json = json_parse_within(bytes, count, HEAP_LEAST + HEAP_FACTOR * limit_bytes, path,
+                                     ERR_BAD_MODEL, err);
     mem_free(bytes);
     return json;
 }

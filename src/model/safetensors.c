@@ -1,18 +1,21 @@
 #include "safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "model/file.h"
 #include "model/json.h"
 
-static const size_t HEADER_BYTES_MAX = 100u << 20; /* the reference reader's limit */
+/* A tensor takes about 130 bytes of header and 1,300 of heap while it is parsed: files of more than
+ * 10,000 tensors are read, and none costs 50 MB. */
+static const size_t HEADER_BYTES_MAX = 8 << 20, HEADER_HEAP_MAX = 20 << 20;
 
 static const struct stored_type {
     const char *name;
@@ -20,11 +23,13 @@ static const struct stored_type {
     bool readable;
     enum dtype dtype;
 } types[] = {
-    { "F32", 4, true, DTYPE_F32 }, { "F16", 2, true, DTYPE_F16 }, { "BF16", 2, true, DTYPE_BF16 },
-    { "F64", 8, false, 0 },        { "I64", 8, false, 0 },        { "I32", 4, false, 0 },
-    { "I16", 2, false, 0 },        { "I8", 1, false, 0 },         { "U64", 8, false, 0 },
-    { "U32", 4, false, 0 },        { "U16", 2, false, 0 },        { "U8", 1, false, 0 },
-    { "BOOL", 1, false, 0 },       { "F8_E4M3", 1, false, 0 },    { "F8_E5M2", 1, false, 0 },
+    { "F32", 4, true, DTYPE_F32 }, { "F16", 2, true, DTYPE_F16 },  { "BF16", 2, true, DTYPE_BF16 },
+    { "F64", 8, false, 0 },        { "I64", 8, false, 0 },         { "I32", 4, false, 0 },
+    { "I16", 2, false, 0 },        { "I8", 1, false, 0 },          { "U64", 8, false, 0 },
+    { "U32", 4, false, 0 },        { "U16", 2, false, 0 },         { "U8", 1, false, 0 },
+    { "BOOL", 1, false, 0 },       { "C64", 8, false, 0 },         { "F8_E4M3", 1, false, 0 },
+    { "F8_E5M2", 1, false, 0 },    { "F8_E4M3FNUZ", 1, false, 0 }, { "F8_E5M2FNUZ", 1, false, 0 },
+    { "F8_E8M0", 1, false, 0 },
 };
 
 static const struct stored_type *find_type(const char *name)
@@ -33,31 +38,6 @@ static const struct stored_type *find_type(const char *name)
         if (strcmp(types[i].name, name) == 0)
             return &types[i];
     return NULL;
-}
-
-static int map_file(struct safetensors *file, const char *path, struct error *err)
-{
-    struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us */
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        error_set(err, ERR_IO, "%s is not a regular file", path);
-    } else if (st.st_size < 8) {
-        error_set(err, ERR_BAD_MODEL, "%s: %lld bytes are no safetensors file", path,
-                  (long long)st.st_size);
-    } else {
-        file->mapping = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (file->mapping == MAP_FAILED) {
-            file->mapping = NULL;
-            error_set(err, ERR_IO, "%s: cannot map: %s", path, strerror(errno));
-        } else {
-            file->mapped_bytes = (size_t)st.st_size;
-        }
-    }
-    if (fd >= 0)
-        close(fd); /* the mapping keeps the file */
-    return file->mapping ? 0 : -1;
 }
 
 /* Element counts fit size_t, and so does everything computed from them. */
@@ -80,14 +60,15 @@ static int read_shape(struct tensor *tensor, const json_t *shape)
 
 /* `data`, `data_bytes`: what lies behind the header. */
 static int read_tensor(struct tensor *tensor, const char *name, const json_t *entry,
-                       const char *data, size_t data_bytes, const char *path, struct error *err)
+                       const char *data, size_t data_bytes, struct error *err)
 {
     const struct stored_type *type = find_type(json_string_value(json_object_get(entry, "dtype")));
     if (!type)
-        return error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" has no known dtype", path, name);
-    if (read_shape(tensor, json_object_get(entry, "shape")) < 0)
-        return error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" has an impossible shape", path,
+        return error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" has no known dtype", tensor->path,
                          name);
+    if (read_shape(tensor, json_object_get(entry, "shape")) < 0)
+        return error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" has an impossible shape",
+                         tensor->path, name);
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     size_t bytes;
@@ -95,18 +76,18 @@ static int read_tensor(struct tensor *tensor, const char *name, const json_t *en
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin) ||
         (uint64_t)json_integer_value(end) > data_bytes)
         return error_set(err, ERR_BAD_MODEL,
-                         "%s: tensor \"%s\" has offsets outside the %zu bytes of data", path, name,
-                         data_bytes);
+                         "%s: tensor \"%s\" has offsets outside the %zu bytes of data",
+                         tensor->path, name, data_bytes);
     tensor->bytes = (size_t)(json_integer_value(end) - json_integer_value(begin));
     if (__builtin_mul_overflow(tensor->count, type->bytes, &bytes) || bytes != tensor->bytes)
         return error_set(err, ERR_BAD_MODEL,
-                         "%s: tensor \"%s\" has a shape of other size than its %zu bytes", path,
-                         name, tensor->bytes);
+                         "%s: tensor \"%s\" has a shape of other size than its %zu bytes",
+                         tensor->path, name, tensor->bytes);
     tensor->data = data + json_integer_value(begin);
     tensor->readable = type->readable;
     tensor->dtype = type->dtype;
     tensor->name = mem_text(name);
-    return tensor->name ? 0 : error_set(err, ERR_NO_MEMORY, "%s", path);
+    return tensor->name ? 0 : error_set(err, ERR_NO_MEMORY, "%s", tensor->path);
 }
 
 static int by_place(const void *a, const void *b)
@@ -117,13 +98,8 @@ static int by_place(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 /* The tensors must cover the data without hole or overlap. */
-static int check_cover(struct safetensors *file, const char *data, const char *path,
+static int check_cover(struct safetensors *file, const char *data, size_t data_bytes,
                        struct error *err)
 {
     const char *next = data;
@@ -131,65 +107,111 @@ static int check_cover(struct safetensors *file, const char *data, const char *p
     for (size_t i = 0; i < file->tensor_count; i++) {
         if (file->tensors[i].data != next)
             return error_set(err, ERR_BAD_MODEL,
-                             "%s: tensor \"%s\" overlaps another or leaves a hole", path,
+                             "%s: tensor \"%s\" overlaps another or leaves a hole", file->path,
                              file->tensors[i].name);
         next += file->tensors[i].bytes;
     }
-    if (next != (const char *)file->mapping + file->mapped_bytes)
-        return error_set(err, ERR_BAD_MODEL, "%s: data after the last tensor", path);
+    if (next != data + data_bytes)
+        return error_set(err, ERR_BAD_MODEL, "%s: data after the last tensor", file->path);
     return 0;
 }
 
 static int read_header(struct safetensors *file, const json_t *header, const char *data,
-                       const char *path, struct error *err)
+                       size_t data_bytes, struct error *err)
 {
-    const size_t data_bytes = file->mapped_bytes - (size_t)(data - (const char *)file->mapping);
     const char *name;
     json_t *entry;
     if (!json_is_object(header))
-        return error_set(err, ERR_BAD_MODEL, "%s: the header is no JSON object", path);
+        return error_set(err, ERR_BAD_MODEL, "%s: the header is no JSON object", file->path);
     file->tensors = mem_alloc(json_object_size(header), sizeof *file->tensors);
     if (!file->tensors)
-        return error_set(err, ERR_NO_MEMORY, "%s", path);
+        return error_set(err, ERR_NO_MEMORY, "%s", file->path);
     json_object_foreach ((json_t *)(uintptr_t)header, name, entry) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        if (read_tensor(&file->tensors[file->tensor_count], name, entry, data, data_bytes, path,
-                        err) < 0)
+        struct tensor *tensor = &file->tensors[file->tensor_count];
+        tensor->path = file->path;
+        if (read_tensor(tensor, name, entry, data, data_bytes, err) < 0)
             return -1;
         file->tensor_count++;
     }
-    if (check_cover(file, data, path, err) < 0)
-        return -1;
-    qsort(file->tensors, file->tensor_count, sizeof *file->tensors, by_name);
+    return check_cover(file, data, data_bytes, err);
+}
+
+/* A clone without its large files has these small texts in their place. */
+static bool is_lfs_pointer(const char *bytes, size_t count)
+{
+    static const char start[] = "version https://git-lfs";
+    return count >= sizeof start - 1 && memcmp(bytes, start, sizeof start - 1) == 0;
+}
+
+static int read_length(struct safetensors *file, const char *bytes, size_t count, struct error *err)
+{
+    uint64_t length = 0;
+    if (is_lfs_pointer(bytes, count))
+        return error_set(err, ERR_BAD_MODEL,
+                         "%s is a Git LFS pointer, not the weights; `git lfs pull` fetches them",
+                         file->path);
+    if (count < 8)
+        return error_set(err, ERR_BAD_MODEL, "%s: %zu bytes are no safetensors file", file->path,
+                         count);
+    for (size_t i = 8; i-- > 0;)
+        length = length << 8 | (unsigned char)bytes[i];
+    if (length > count - 8)
+        return error_set(err, ERR_BAD_MODEL, "%s: a header of %llu bytes in a file of %zu",
+                         file->path, (unsigned long long)length, count);
+    if (length > HEADER_BYTES_MAX)
+        return error_set(err, ERR_BAD_MODEL, "%s: a header of %llu bytes; at most %zu are read",
+                         file->path, (unsigned long long)length, HEADER_BYTES_MAX);
+    file->header_bytes = (size_t)length;
     return 0;
 }
 
-int safetensors_open(struct safetensors *file, const char *path, struct error *err)
+static int parse(struct safetensors *file, const char *bytes, size_t count, struct error *err)
 {
-    json_t *header = NULL;
-    *file = (struct safetensors){ 0 };
-    if (map_file(file, path, err) < 0)
-        goto fail;
-    uint64_t header_bytes = 0;
-    const unsigned char *start = file->mapping;
-    for (size_t i = 8; i-- > 0;)
-        header_bytes = header_bytes << 8 | start[i];
-    if (header_bytes > file->mapped_bytes - 8 || header_bytes > HEADER_BYTES_MAX) {
-        error_set(err, ERR_BAD_MODEL, "%s: a header of %llu bytes in a file of %zu", path,
-                  (unsigned long long)header_bytes, file->mapped_bytes);
-        goto fail;
-    }
-    header = json_parse((const char *)start + 8, (size_t)header_bytes, path, ERR_BAD_MODEL, err);
-    if (!header || read_header(file, header, (const char *)start + 8 + header_bytes, path, err) < 0)
-        goto fail;
+    if (read_length(file, bytes, count, err) < 0)
+        return -1;
+    json_t *header = json_parse_within(bytes + 8, file->header_bytes, HEADER_HEAP_MAX, file->path,
+                                       ERR_BAD_MODEL, err);
+    const size_t before = 8 + file->header_bytes;
+    const int rc = header ? read_header(file, header, bytes + before, count - before, err) : -1;
     json_decref(header);
-    return 0;
+    return rc;
+}
 
-fail:
-    json_decref(header);
+int safetensors_parse(struct safetensors *file, const void *bytes, size_t count, const char *path,
+                      struct error *err)
+{
+    *file = (struct safetensors){ .path = mem_text(path) };
+    if (file->path && parse(file, bytes, count, err) == 0)
+        return 0;
+    error_set(err, ERR_NO_MEMORY, "%s", path);
     safetensors_close(file);
     return -1;
+}
+
+int safetensors_open(struct safetensors *file, const char *dir, const char *name, struct error *err)
+{
+    size_t bytes;
+    char path[PATH_MAX];
+    *file = (struct safetensors){ 0 };
+    const int fd = model_file_open(dir, name, &bytes, err);
+    if (fd < 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    void *mapping = bytes ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    const int reason = errno;
+    close(fd); /* the mapping keeps the file */
+    if (mapping == MAP_FAILED)
+        return error_set(err, ERR_IO, "%s: cannot map: %s", path, strerror(reason));
+    if (safetensors_parse(file, mapping, bytes, path, err) < 0) {
+        if (mapping)
+            munmap(mapping, bytes);
+        return -1;
+    }
+    file->mapping = mapping;
+    file->mapped_bytes = bytes;
+    return 0;
 }
 
 void safetensors_close(struct safetensors *file)
@@ -197,13 +219,8 @@ void safetensors_close(struct safetensors *file)
     for (size_t i = 0; i < file->tensor_count; i++)
         mem_free(file->tensors[i].name);
     mem_free(file->tensors);
+    mem_free(file->path);
     if (file->mapping)
         munmap(file->mapping, file->mapped_bytes);
     *file = (struct safetensors){ 0 };
-}
-
-struct tensor *safetensors_find(const struct safetensors *file, const char *name)
-{
-    const struct tensor key = { .name = (char *)(uintptr_t)name };
-    return bsearch(&key, file->tensors, file->tensor_count, sizeof key, by_name);
 }

@@ -18,6 +18,7 @@ enum { TENSOR_RANK_MAX = 8 };
 
 struct tensor {
     char *name;
+    const char *path; /* of its file, for messages; the file's */
     bool readable;    /* F32, F16 or BF16; others may be in a file but cannot be used */
     enum dtype dtype; /* if readable */
     size_t rank;
@@ -25,22 +26,29 @@ struct tensor {
     size_t count; /* elements */
     const void *data;
     size_t bytes;
-    bool used; /* set while a model is put together */
+    /* set while a model is put together: */
+    bool used;   /* it is needed, or known and not needed */
+    bool needed; /* it is needed and can be used */
 };
 
 struct safetensors {
-    void *mapping;
+    char *path;
+    void *mapping; /* NULL when the bytes are the caller's */
     size_t mapped_bytes;
-    struct tensor *tensors; /* sorted by name */
+    size_t header_bytes;
+    struct tensor *tensors; /* in the order of their data; no two of one name */
     size_t tensor_count;
 };
 
-/* Maps the file.  On failure nothing is left open.  Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY.
- */
-int safetensors_open(struct safetensors *file, const char *path, struct error *err);
-void safetensors_close(struct safetensors *file);
+/* Maps the file DIR/NAME (model/file.h).  On failure nothing is left open; a file that is not there
+ * leaves *err alone.  Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY. */
+int safetensors_open(struct safetensors *file, const char *dir, const char *name,
+                     struct error *err);
 
-/* NULL when there is none of that name. */
-struct tensor *safetensors_find(const struct safetensors *file, const char *name);
+/* The same for bytes in memory, which must outlive *file.  `path` is for messages. */
+int safetensors_parse(struct safetensors *file, const void *bytes, size_t count, const char *path,
+                      struct error *err);
+
+void safetensors_close(struct safetensors *file);
 
 #endif

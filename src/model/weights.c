@@ -1,55 +1,25 @@
 #include "weights.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 
-/* A folder without model.safetensors: say what is there instead. */
-static int missing_file(const char *dir, const char *file, struct error *err)
-{
-    static const struct {
-        const char *name, *reason;
-    } others[] = {
-        { "pytorch_model.bin", "only safetensors are read" },
-        { "model.safetensors.index.json", "weights in several files are not read" },
-    };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        char other[512];
-        snprintf(other, sizeof other, "%s/%s", dir, others[i].name);
-        if (access(other, F_OK) == 0)
-            return error_set(err, ERR_BAD_MODEL, "%s is missing; %s is there, but %s", file,
-                             others[i].name, others[i].reason);
-    }
-    return error_set(err, ERR_IO, "%s: no such file", file);
-}
-
 int weights_open(struct weights **out, const char *dir, struct error *err)
 {
-    char file[512];
     *out = NULL;
-    snprintf(file, sizeof file, "%s/model.safetensors", dir);
-    if (access(file, F_OK) != 0)
-        return missing_file(dir, file, err);
     struct weights *weights = mem_alloc(1, sizeof *weights);
     if (!weights)
-        return error_set(err, ERR_NO_MEMORY, "%s", file);
-    weights->file = mem_text(file);
-    if (!weights->file) {
-        error_set(err, ERR_NO_MEMORY, "%s", file);
-        goto fail;
+        return error_set(err, ERR_NO_MEMORY, "%s", dir);
+    if (weight_files_open(&weights->tensors, dir, err) < 0) {
+        mem_free(weights);
+        return -1;
     }
-    if (safetensors_open(&weights->tensors, file, err) < 0)
-        goto fail;
     *out = weights;
     return 0;
-
-fail:
-    weights_close(&weights);
-    return -1;
 }
 
 void weights_close(struct weights **weights)
@@ -61,8 +31,7 @@ void weights_close(struct weights **weights)
     for (size_t i = 0; i < w->copy_count; i++)
         mem_free(w->copies[i]);
     mem_free(w->copies);
-    safetensors_close(&w->tensors);
-    mem_free(w->file);
+    weight_files_close(&w->tensors);
     mem_free(w);
 }
 
@@ -89,17 +58,58 @@ float *weights_scratch(struct weights *weights, size_t count)
     return keep_copy(weights, count, sizeof(float));
 }
 
+bool weights_has(const struct weights *weights, const char *name)
+{
+    return weight_files_find(&weights->tensors, name);
+}
+
+void weights_expect(struct weights *weights, const char *name)
+{
+    struct tensor *tensor = weight_files_find(&weights->tensors, name);
+    if (tensor)
+        tensor->used = true;
+}
+
+/* What is wrong with a tensor; `format` goes on behind its name. */
+__attribute__((format(printf, 5, 6))) static int refuse(const struct weights *weights,
+                                                        const char *path, const char *name,
+                                                        struct error *err, const char *format, ...)
+{
+    char reason[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    if (weights->findings)
+        findings_add(weights->findings, FINDING_PROBLEM, name, reason);
+    return error_at(err, ERR_BAD_MODEL, name, "%s: tensor \"%s\" %s", path, name, reason);
+}
+
 static struct tensor *need(struct weights *weights, const char *name, struct error *err)
 {
-    struct tensor *tensor = safetensors_find(&weights->tensors, name);
-    if (!tensor)
-        error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" is missing", weights->file, name);
-    else if (!tensor->readable)
-        error_set(err, ERR_BAD_MODEL, "%s: tensor \"%s\" is not F32, F16 or BF16", weights->file,
-                  name);
-    else
-        tensor->used = true;
-    return tensor && tensor->readable ? tensor : NULL;
+    struct tensor *tensor = weight_files_find(&weights->tensors, name);
+    if (!tensor) {
+        refuse(weights, weights->tensors.path, name, err, "is missing");
+        return NULL;
+    }
+    tensor->used = true;
+    if (!tensor->readable) {
+        refuse(weights, tensor->path, name, err, "is not F32, F16 or BF16");
+        return NULL;
+    }
+    tensor->needed = true;
+    return tensor;
+}
+
+/* The tensor's shape in brackets; cut to `size`. */
+static void shape_text(const struct tensor *tensor, char *out, size_t size)
+{
+    size_t length = (size_t)snprintf(out, size, "[");
+    for (size_t i = 0; i < tensor->rank && length < size; i++)
+        length +=
+            (size_t)snprintf(out + length, size - length, "%s%zu", i ? ", " : "", tensor->shape[i]);
+    if (length < size)
+        snprintf(out + length, size - length, "]");
 }
 
 static bool is_aligned(const struct tensor *tensor)
@@ -110,21 +120,22 @@ static bool is_aligned(const struct tensor *tensor)
 int weights_matrix(struct weights *weights, const char *name, size_t rows, size_t columns,
                    struct matrix *matrix, struct error *err)
 {
-    const struct tensor *tensor = need(weights, name, err);
+    struct tensor *tensor = need(weights, name, err);
     if (!tensor)
         return -1;
-    if (tensor->rank != 2 || tensor->shape[0] != rows || tensor->shape[1] != columns)
-        return error_set(err, ERR_BAD_MODEL,
-                         "%s: tensor \"%s\" is not [%zu, %zu], as config.json asks", weights->file,
-                         name, rows, columns);
-    const void *data = tensor->data;
+    if (tensor->rank != 2 || tensor->shape[0] != rows || tensor->shape[1] != columns) {
+        char shape[TENSOR_RANK_MAX * 24];
+        shape_text(tensor, shape, sizeof shape);
+        return refuse(weights, tensor->path, name, err, "is %s; config.json asks for [%zu, %zu]",
+                      shape, rows, columns);
+    }
     if (!is_aligned(tensor)) {
         void *copy = keep_copy(weights, tensor->bytes, 1);
         if (!copy)
-            return error_set(err, ERR_NO_MEMORY, "%s: %s", weights->file, name);
-        data = memcpy(copy, tensor->data, tensor->bytes);
+            return error_set(err, ERR_NO_MEMORY, "%s: %s", tensor->path, name);
+        tensor->data = memcpy(copy, tensor->data, tensor->bytes);
     }
-    *matrix = (struct matrix){ data, tensor->dtype, rows, columns };
+    *matrix = (struct matrix){ tensor->data, tensor->dtype, rows, columns };
     return 0;
 }
 
@@ -135,9 +146,8 @@ int weights_vector(struct weights *weights, const char *name, size_t count,
     if (!tensor)
         return -1;
     if (tensor->count != count)
-        return error_set(err, ERR_BAD_MODEL,
-                         "%s: tensor \"%s\" has %zu elements; config.json asks for %zu",
-                         weights->file, name, tensor->count, count);
+        return refuse(weights, tensor->path, name, err,
+                      "has %zu elements; config.json asks for %zu", tensor->count, count);
     if (tensor->dtype == DTYPE_F32 && is_aligned(tensor)) {
         *vector = tensor->data;
         return 0;
@@ -146,7 +156,7 @@ int weights_vector(struct weights *weights, const char *name, size_t count,
     uint16_t *aligned = is_aligned(tensor) ? NULL : mem_copy(tensor->data, tensor->bytes, 1);
     if (!copy || (!is_aligned(tensor) && !aligned)) {
         mem_free(aligned);
-        return error_set(err, ERR_NO_MEMORY, "%s: %s", weights->file, name);
+        return error_set(err, ERR_NO_MEMORY, "%s: %s", tensor->path, name);
     }
     kernels->widen(aligned ? (const void *)aligned : tensor->data, tensor->dtype, copy, count);
     mem_free(aligned);
@@ -154,36 +164,58 @@ int weights_vector(struct weights *weights, const char *name, size_t count,
     return 0;
 }
 
+void weights_count(const struct weights *weights, size_t counts[DTYPE_COUNT])
+{
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        counts[dtype] = 0;
+    for (size_t i = 0; i < weights->tensors.tensor_count; i++) {
+        const struct tensor *tensor = weights->tensors.tensors[i];
+        if (tensor->needed)
+            counts[tensor->dtype] += tensor->count;
+    }
+}
+
 enum dtype weights_dtype(const struct weights *weights, size_t *parameter_count)
 {
-    size_t bytes[DTYPE_COUNT] = { 0 };
+    size_t counts[DTYPE_COUNT];
     enum dtype most = DTYPE_F32;
+    weights_count(weights, counts);
     *parameter_count = 0;
-    for (size_t i = 0; i < weights->tensors.tensor_count; i++) {
-        const struct tensor *tensor = &weights->tensors.tensors[i];
-        if (!tensor->readable || !tensor->used)
-            continue;
-        *parameter_count += tensor->count;
-        bytes[tensor->dtype] += tensor->bytes;
-        if (bytes[tensor->dtype] > bytes[most])
-            most = tensor->dtype;
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        *parameter_count += counts[dtype];
+        if (counts[dtype] * dtype_bytes(dtype) > counts[most] * dtype_bytes(most))
+            most = dtype;
     }
     return most;
 }
 
+const char *weights_name(const struct weights *weights, const void *data)
+{
+    for (size_t i = 0; data && i < weights->tensors.tensor_count; i++)
+        if (weights->tensors.tensors[i]->data == data)
+            return weights->tensors.tensors[i]->name;
+    return NULL;
+}
+
 void weights_warn_unused(const struct weights *weights)
 {
+    enum { NAMED_MAX = 5 };
     char names[256] = "";
-    size_t count = 0;
+    size_t count = 0, named = 0, length = 0;
     for (size_t i = 0; i < weights->tensors.tensor_count; i++) {
-        if (weights->tensors.tensors[i].used)
+        const struct tensor *tensor = weights->tensors.tensors[i];
+        if (tensor->used)
             continue;
-        const size_t length = strlen(names);
-        if (count++ < 5)
-            snprintf(names + length, sizeof names - length, "%s%s", count > 1 ? ", " : "",
-                     weights->tensors.tensors[i].name);
+        if (weights->findings)
+            findings_add(weights->findings, FINDING_WARNING, tensor->name, "is not used");
+        count++;
+        if (named < NAMED_MAX && length + strlen(tensor->name) + 3 <= sizeof names) {
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                                       named ? ", " : "", tensor->name);
+            named++;
+        }
     }
-    if (count > 0)
-        log_write(LOG_WARNING, "%s: %zu unused tensors: %s%s", weights->file, count, names,
-                  count > 5 ? ", …" : "");
+    if (count > 0 && !weights->findings)
+        log_write(LOG_WARNING, "%s: %zu unused tensors: %s%s", weights->tensors.path, count, names,
+                  count > named ? ", …" : "");
 }

@@ -3,21 +3,28 @@
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 
-#include "safetensors.h"
+#include "model/findings.h"
+#include "weight_files.h"
 
 struct weights {
-    char *file; /* path, for messages */
-    struct safetensors tensors;
+    struct weight_files tensors;
     void **copies;
     size_t copy_count, copy_capacity;
     size_t copied_bytes;
+    struct findings *findings; /* borrowed: told of every tensor at fault and, at the end, of every
+                                * unused one; NULL: nobody asked */
 };
 
 /* Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY. */
 int weights_open(struct weights **out, const char *dir, struct error *err);
 void weights_close(struct weights **weights);
 
-/* The tensor as a rows × columns matrix, borrowed from the mapping (or a copy where it lies
+bool weights_has(const struct weights *weights, const char *name);
+
+/* A tensor that may be in the files and is not needed: no reason to warn. */
+void weights_expect(struct weights *weights, const char *name);
+
+/* The tensor as a rows × columns matrix, borrowed from the mapping (or from one copy where it lies
  * unaligned).  Errors: ERR_BAD_MODEL names a tensor that is missing or has another shape. */
 int weights_matrix(struct weights *weights, const char *name, size_t rows, size_t columns,
                    struct matrix *matrix, struct error *err);
@@ -31,10 +38,14 @@ int weights_vector(struct weights *weights, const char *name, size_t count,
  */
 float *weights_scratch(struct weights *weights, size_t count);
 
-/* The dtype that most of the bytes have, and how many elements there are. */
+/* How many elements of each dtype the tensors in use have. */
+void weights_count(const struct weights *weights, size_t counts[DTYPE_COUNT]);
+/* The dtype that most of their bytes have, and how many elements they have together. */
 enum dtype weights_dtype(const struct weights *weights, size_t *parameter_count);
+/* The name of the tensor that lies at `data`; NULL: none. */
+const char *weights_name(const struct weights *weights, const void *data);
 
-/* One warning that names tensors which nothing used. */
+/* One warning that counts the tensors which nothing used, and names the first. */
 void weights_warn_unused(const struct weights *weights);
 
 #endif

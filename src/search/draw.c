@@ -23,8 +23,9 @@ size_t draw_token(const float *scores, size_t V, double log_sum, double uniform)
     for (size_t v = 0; v < V; v++) {
         if (scores[v] == -INFINITY)
             continue;
-        last = v;
-        sum += exp((double)scores[v] - log_sum);
+        const double probability = exp((double)scores[v] - log_sum);
+        last = probability > 0 ? v : last;
+        sum += probability;
         if (sum > uniform)
             break;
     }

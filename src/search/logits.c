@@ -7,6 +7,9 @@
 /* Independent lanes let the compiler use vectors without being allowed to reorder sums. */
 enum { LANES = 16, BLOCK = 256 };
 
+/* Far below any model's score, far above the lowest float. */
+#define REMOVED (-1e30f)
+
 bool logits_usable(const float *scores, size_t V)
 {
     int bad = 0, finite = 0;
@@ -62,11 +65,9 @@ static inline float exp_nonpositive(float x)
     return p * power;
 }
 
-double logits_log_sum_exp(const float *scores, size_t V)
+/* ln Σ exp(scores − max); max is not −Inf. */
+static double log_sum_below(const float *scores, size_t V, float max)
 {
-    const float max = logits_max(scores, V);
-    if (max == -INFINITY)
-        return (double)max;
     double lanes[LANES] = { 0 };
     for (size_t v = 0; v < V; v += BLOCK) {
         const size_t count = V - v < BLOCK ? V - v : BLOCK;
@@ -80,14 +81,22 @@ double logits_log_sum_exp(const float *scores, size_t V)
     double sum = 0;
     for (size_t j = 0; j < LANES; j++)
         sum += lanes[j];
-    return (double)max + log(sum);
+    return log(sum);
 }
 
+double logits_log_sum_exp(const float *scores, size_t V)
+{
+    const float max = logits_max(scores, V);
+    return max == -INFINITY ? (double)max : (double)max + log_sum_below(scores, V, max);
+}
+
+/* The largest float swallows what is added to it, so the maximum goes first. */
 void logits_log_softmax(float *scores, size_t V)
 {
-    const double log_sum = logits_log_sum_exp(scores, V);
+    const float max = logits_max(scores, V);
+    const double log_sum = log_sum_below(scores, V, max);
     for (size_t v = 0; v < V; v++)
-        scores[v] = (float)((double)scores[v] - log_sum);
+        scores[v] = (float)((double)scores[v] - (double)max - log_sum);
 }
 
 void logits_top(const float *scores, size_t V, double log_sum, struct token_logprob *out,
@@ -95,7 +104,7 @@ void logits_top(const float *scores, size_t V, double log_sum, struct token_logp
 {
     size_t filled = 0;
     for (size_t v = 0; v < V; v++) {
-        if (scores[v] == -INFINITY || (filled == count && !(scores[v] > out[count - 1].logprob)))
+        if (scores[v] < REMOVED || (filled == count && !(scores[v] > out[count - 1].logprob)))
             continue;
         size_t place = filled < count ? filled++ : count - 1;
         for (; place > 0 && out[place - 1].logprob < scores[v]; place--)

@@ -5,6 +5,7 @@
 #include "search/options.h"
 
 #include "base/random.h"
+#include "phrases.h"
 
 /* What every check needs. */
 struct check {
@@ -42,6 +43,14 @@ static int check_id(const struct check *c, const char *name, int32_t id)
                         c->limits->vocabulary - 1);
 }
 
+static int check_few(const struct check *c, const char *name, const int32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (check_id(c, name, ids[i]) < 0)
+            return -1;
+    return 0;
+}
+
 static int check_ids(const struct check *c)
 {
     const struct options *const o = c->options;
@@ -53,12 +62,43 @@ static int check_ids(const struct check *c)
     }
     if (check_id(c, "decoder_start_token_id", o->start_id) < 0 ||
         check_id(c, "forced_bos_token_id", o->forced_bos_id) < 0 ||
-        check_id(c, "forced_eos_token_id", o->forced_eos_id) < 0)
+        check_few(c, "forced_eos_token_id", o->forced_eos_ids, o->forced_eos_count) < 0)
         return -1;
+    return check_few(c, "eos_token_id", o->eos_ids, o->eos_count);
+}
+
+static bool is_allowed(const struct options *o, int32_t id)
+{
     for (size_t i = 0; i < o->eos_count; i++)
-        if (check_id(c, "eos_token_id", o->eos_ids[i]) < 0)
-            return -1;
-    return 0;
+        if (o->eos_ids[i] == id)
+            return true;
+    return phrases_have(o->lists[LIST_ALLOWED], id);
+}
+
+/* A token that is forced and removed again would leave none. */
+static int check_forced(const struct check *c, const char *forced, const int32_t *ids, size_t count)
+{
+    const struct options *const o = c->options;
+    size_t suppressed = 0, barred = 0;
+    for (size_t i = 0; i < count; i++) {
+        suppressed += o->lists[LIST_SUPPRESS] && phrases_have(o->lists[LIST_SUPPRESS], ids[i]);
+        barred += o->lists[LIST_ALLOWED] && !is_allowed(o, ids[i]);
+    }
+    if (count == 0 || (suppressed < count && barred < count))
+        return 0;
+    const char *const name = suppressed == count ? "suppress_tokens" : "allowed_token_ids";
+    char place[128];
+    snprintf(place, sizeof place, "%s%s", c->param, name);
+    return error_at(c->err, ERR_OUT_OF_RANGE, place, "%s %s %d, the %s; no token would be left",
+                    place, suppressed == count ? "has" : "lacks", ids[0], forced);
+}
+
+static int check_all_forced(const struct check *c)
+{
+    const struct options *const o = c->options;
+    if (check_forced(c, "forced_bos_token_id", &o->forced_bos_id, o->forced_bos_id >= 0) < 0)
+        return -1;
+    return check_forced(c, "forced_eos_token_id", o->forced_eos_ids, o->forced_eos_count);
 }
 
 static int check_mode(const struct check *c)
@@ -154,7 +194,8 @@ int options_resolve(struct options *options, const struct option_limits *limits,
                              .prefix_count = prefix_count,
                              .param = param,
                              .err = err };
-    if (check_ids(&c) < 0 || check_mode(&c) < 0 || resolve_length(&c) < 0)
+    if (check_ids(&c) < 0 || check_all_forced(&c) < 0 || check_mode(&c) < 0 ||
+        resolve_length(&c) < 0)
         return -1;
     resolve_seed(options);
     return 0;

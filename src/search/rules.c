@@ -1,66 +1,15 @@
 #include "rules.h"
 
-#include <float.h>
-#include <math.h>
-#include <string.h>
+#include "phrases.h"
 
-/* RepetitionPenaltyLogitsProcessor: once for each token that occurs, however often.  All scores are
- * read before one is written, so a second occurrence writes the same value again. */
-static void repetition_penalty(const struct rule_call *call)
+static bool has_sequence_bias(const struct options *o)
 {
-    const float penalty = (float)call->options->repetition_penalty;
-    for (size_t p = 0; p < call->length; p++)
-        call->scratch[p] = call->scores[call->tokens[p]];
-    for (size_t p = 0; p < call->length; p++) {
-        const float score = call->scratch[p];
-        const float scaled = score < 0 ? score * penalty : score / penalty;
-        /* A wild penalty must not make an infinity; what a rule removed stays removed. */
-        call->scores[call->tokens[p]] =
-            score == -INFINITY ? score : fminf(fmaxf(scaled, -FLT_MAX), FLT_MAX);
-    }
+    return o->lists[LIST_SEQUENCE_BIAS] != NULL;
 }
 
-/* NoRepeatNGramLogitsProcessor: a token that would end an n-gram which is already there. */
-static void no_repeat_ngram(const struct rule_call *call)
+static bool has_encoder_repetition_penalty(const struct options *o)
 {
-    const size_t n = call->options->no_repeat_ngram_size;
-    if (call->length < n)
-        return;
-    const int32_t *const suffix = call->tokens + call->length - (n - 1);
-    for (size_t p = 0; p + n <= call->length; p++)
-        if (memcmp(call->tokens + p, suffix, (n - 1) * sizeof *suffix) == 0)
-            call->scores[call->tokens[p + n - 1]] = -INFINITY;
-}
-
-/* MinLengthLogitsProcessor and MinNewTokensLengthLogitsProcessor: the resolved min_length is both.
- */
-static void min_length(const struct rule_call *call)
-{
-    if (call->length >= call->options->min_length)
-        return;
-    for (size_t i = 0; i < call->options->eos_count; i++)
-        call->scores[call->options->eos_ids[i]] = -INFINITY;
-}
-
-static void force(const struct rule_call *call, int32_t id)
-{
-    for (size_t v = 0; v < call->V; v++)
-        call->scores[v] = -INFINITY;
-    call->scores[id] = 0;
-}
-
-/* ForcedBOSTokenLogitsProcessor: behind the start alone; a prefix leaves no place for it. */
-static void forced_bos(const struct rule_call *call)
-{
-    if (call->length == 1)
-        force(call, call->options->forced_bos_id);
-}
-
-/* ForcedEOSTokenLogitsProcessor: at the last place there is. */
-static void forced_eos(const struct rule_call *call)
-{
-    if (call->length + 1 == call->options->max_length)
-        force(call, call->options->forced_eos_id);
+    return o->encoder_repetition_penalty != 1;
 }
 
 static bool has_repetition_penalty(const struct options *o)
@@ -71,6 +20,16 @@ static bool has_repetition_penalty(const struct options *o)
 static bool has_no_repeat_ngram(const struct options *o)
 {
     return o->no_repeat_ngram_size > 0;
+}
+
+static bool has_encoder_no_repeat_ngram(const struct options *o)
+{
+    return o->encoder_no_repeat_ngram_size > 0;
+}
+
+static bool has_bad_words(const struct options *o)
+{
+    return o->lists[LIST_BAD_WORDS] != NULL;
 }
 
 static bool has_min_length(const struct options *o)
@@ -85,12 +44,42 @@ static bool has_forced_bos(const struct options *o)
 
 static bool has_forced_eos(const struct options *o)
 {
-    return o->forced_eos_id >= 0;
+    return o->forced_eos_count > 0;
+}
+
+static bool has_remove_invalid(const struct options *o)
+{
+    return o->remove_invalid_values;
+}
+
+static bool has_exponential_decay(const struct options *o)
+{
+    return o->decay_factor != 1 && o->eos_count > 0;
+}
+
+static bool has_suppress(const struct options *o)
+{
+    return o->lists[LIST_SUPPRESS] != NULL;
+}
+
+static bool has_begin_suppress(const struct options *o)
+{
+    return o->lists[LIST_BEGIN_SUPPRESS] != NULL;
+}
+
+static bool has_allowed_tokens(const struct options *o)
+{
+    return o->lists[LIST_ALLOWED] != NULL;
 }
 
 static bool has_temperature(const struct options *o)
 {
     return o->do_sample && o->temperature != 1;
+}
+
+static bool has_top_h(const struct options *o)
+{
+    return o->do_sample && o->top_h > 0;
 }
 
 static bool has_top_k(const struct options *o)
@@ -108,19 +97,55 @@ static bool has_min_p(const struct options *o)
     return o->do_sample && o->min_p > 0;
 }
 
+static bool has_typical(const struct options *o)
+{
+    return o->do_sample && o->typical_p < 1;
+}
+
+static bool has_epsilon(const struct options *o)
+{
+    return o->do_sample && o->epsilon_cutoff > 0;
+}
+
+static bool has_eta(const struct options *o)
+{
+    return o->do_sample && o->eta_cutoff > 0;
+}
+
+/* Only beams depend on the sum, which else is taken out where it matters: but in double, and of
+ * the largest floats that would lose it. */
+static bool has_renormalize(const struct options *o)
+{
+    return o->num_beams > 1 ? o->renormalize_logits : o->remove_invalid_values;
+}
+
 static const struct rule {
     bool (*active)(const struct options *options);
     void (*apply)(const struct rule_call *call);
 } table[] = {
-    { has_repetition_penalty, repetition_penalty },
-    { has_no_repeat_ngram, no_repeat_ngram },
-    { has_min_length, min_length },
-    { has_forced_bos, forced_bos },
-    { has_forced_eos, forced_eos },
+    { has_sequence_bias, processor_sequence_bias },
+    { has_encoder_repetition_penalty, processor_encoder_repetition_penalty },
+    { has_repetition_penalty, processor_repetition_penalty },
+    { has_no_repeat_ngram, processor_no_repeat_ngram },
+    { has_encoder_no_repeat_ngram, processor_encoder_no_repeat_ngram },
+    { has_bad_words, processor_bad_words },
+    { has_min_length, processor_min_length },
+    { has_forced_bos, processor_forced_bos },
+    { has_forced_eos, processor_forced_eos },
+    { has_remove_invalid, processor_remove_invalid },
+    { has_exponential_decay, processor_exponential_decay },
+    { has_suppress, processor_suppress },
+    { has_begin_suppress, processor_begin_suppress },
+    { has_allowed_tokens, processor_allowed_tokens },
     { has_temperature, warper_temperature },
+    { has_top_h, warper_top_h },
     { has_top_k, warper_top_k },
     { has_top_p, warper_top_p },
     { has_min_p, warper_min_p },
+    { has_typical, warper_typical },
+    { has_epsilon, warper_epsilon },
+    { has_eta, warper_eta },
+    { has_renormalize, warper_renormalize },
 };
 
 enum { TABLE_COUNT = sizeof table / sizeof table[0] };
@@ -134,18 +159,33 @@ void rules_init(struct rules *rules, const struct options *options)
             rules->apply[rules->count++] = table[i].apply;
 }
 
-size_t rules_scratch_count(const struct options *options, size_t V)
+static size_t larger(size_t a, size_t b)
 {
-    const size_t history = has_repetition_penalty(options) ? options->max_length : 0;
-    const size_t nucleus = has_top_p(options) ? V : 0;
-    return history > nucleus ? history : nucleus;
+    return a > b ? a : b;
 }
 
-size_t rules_ranked_count(const struct options *options, size_t V)
+static size_t smaller(size_t a, size_t b)
 {
-    if (!has_top_k(options))
-        return 0;
-    return options->top_k < V ? options->top_k : V;
+    return a < b ? a : b;
+}
+
+struct rules_scratch rules_scratch(const struct options *options, size_t V, size_t source_count)
+{
+    struct rules_scratch scratch = { 0 };
+    if (has_repetition_penalty(options))
+        scratch.floats = options->max_length;
+    if (has_encoder_repetition_penalty(options))
+        scratch.floats = larger(scratch.floats, source_count);
+    if (has_allowed_tokens(options))
+        scratch.floats =
+            larger(scratch.floats, options->lists[LIST_ALLOWED]->count + options->eos_count);
+    if (has_top_k(options))
+        scratch.ranked = smaller(options->top_k, V);
+    if (has_top_h(options))
+        scratch.ranked = larger(scratch.ranked, smaller(TOP_H_CANDIDATES, V));
+    if (has_top_p(options) || has_typical(options))
+        scratch.weighed = V;
+    return scratch;
 }
 
 void rules_apply(const struct rules *rules, const struct rule_call *call)

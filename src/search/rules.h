@@ -9,18 +9,28 @@
 #include "ranking.h"
 #include "search/options.h"
 
+/* A token where one warper orders them, best first. */
+struct weighed {
+    float key;  /* larger is better */
+    float mass; /* its probability */
+};
+
 /* One hypothesis at one step. */
 struct rule_call {
     const struct options *options; /* resolved */
     const int32_t *tokens;         /* (length): start, prefix and generated */
     size_t length;
+    const int32_t *source; /* (source_count): as sent */
+    size_t source_count;
     float *scores; /* (V), changed in place; −Inf: removed */
     size_t V;
-    float *scratch;        /* (rules_scratch_count) */
-    struct ranked *ranked; /* scratch (rules_ranked_count) */
+    /* scratch, as large as rules_scratch() says */
+    float *floats;
+    struct ranked *ranked;
+    struct weighed *weighed;
 };
 
-enum { RULES_MAX = 16 };
+enum { RULES_MAX = 24 };
 
 struct rules {
     void (*apply[RULES_MAX])(const struct rule_call *call);
@@ -30,16 +40,41 @@ struct rules {
 /* The rules that `options` make active. */
 void rules_init(struct rules *rules, const struct options *options);
 
-/* How many places of `scratch` and of `ranked` they need. */
-size_t rules_scratch_count(const struct options *options, size_t V);
-size_t rules_ranked_count(const struct options *options, size_t V);
+/* How many places of each kind of scratch they need. */
+struct rules_scratch {
+    size_t floats, ranked, weighed;
+};
+struct rules_scratch rules_scratch(const struct options *options, size_t V, size_t source_count);
 
 void rules_apply(const struct rules *rules, const struct rule_call *call);
 
-/* Warpers, in warpers.c; each is a reference class of its name. */
+/* Processors that rewrite the scores at ids of lists or of histories, in processors.c, and warpers,
+ * in warpers.c; each is a reference class of its name, but for allowed_tokens, which is ours. */
+void processor_sequence_bias(const struct rule_call *call);
+void processor_encoder_repetition_penalty(const struct rule_call *call);
+void processor_repetition_penalty(const struct rule_call *call);
+void processor_no_repeat_ngram(const struct rule_call *call);
+void processor_encoder_no_repeat_ngram(const struct rule_call *call);
+void processor_bad_words(const struct rule_call *call);
+void processor_min_length(const struct rule_call *call);
+void processor_forced_bos(const struct rule_call *call);
+void processor_forced_eos(const struct rule_call *call);
+void processor_remove_invalid(const struct rule_call *call);
+void processor_exponential_decay(const struct rule_call *call);
+void processor_suppress(const struct rule_call *call);
+void processor_begin_suppress(const struct rule_call *call);
+void processor_allowed_tokens(const struct rule_call *call);
+
+enum { TOP_H_CANDIDATES = 100 };
+
 void warper_temperature(const struct rule_call *call);
+void warper_top_h(const struct rule_call *call);
 void warper_top_k(const struct rule_call *call);
 void warper_top_p(const struct rule_call *call);
 void warper_min_p(const struct rule_call *call);
+void warper_typical(const struct rule_call *call);
+void warper_epsilon(const struct rule_call *call);
+void warper_eta(const struct rule_call *call);
+void warper_renormalize(const struct rule_call *call);
 
 #endif

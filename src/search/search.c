@@ -27,13 +27,6 @@ static void *cut(struct cutter *cutter, size_t count, size_t size)
     return piece;
 }
 
-static size_t ranked_count(const struct options *options, size_t V)
-{
-    const size_t rules = rules_ranked_count(options, V);
-    const size_t beams = search_has_beams(options) ? beams_candidate_count(options) : 0;
-    return rules > beams ? rules : beams;
-}
-
 /* Every array of the search, the struct itself first. */
 static size_t cut_all(struct search *s, struct cutter *cutter)
 {
@@ -41,6 +34,8 @@ static size_t cut_all(struct search *s, struct cutter *cutter)
     const size_t nodes = s->max_length * s->width;
     const size_t candidates = search_has_beams(o) ? beams_candidate_count(o) : 0;
     const size_t answers = o->num_return_sequences * o->max_new_tokens;
+    const struct rules_scratch scratch = rules_scratch(o, s->V, s->source_count);
+    const size_t ranked = scratch.ranked > candidates ? scratch.ranked : candidates;
     cut(cutter, 1, sizeof *s);
     s->node_tokens = cut(cutter, nodes, sizeof *s->node_tokens);
     s->node_parents = cut(cutter, nodes, sizeof *s->node_parents);
@@ -55,8 +50,9 @@ static size_t cut_all(struct search *s, struct cutter *cutter)
     s->ended = cut(cutter, s->width, sizeof *s->ended);
     s->merged = cut(cutter, s->width, sizeof *s->merged);
     s->candidates = cut(cutter, candidates, sizeof *s->candidates);
-    s->scratch = cut(cutter, rules_scratch_count(o, s->V), sizeof *s->scratch);
-    s->ranked = cut(cutter, ranked_count(o, s->V), sizeof *s->ranked);
+    s->floats = cut(cutter, scratch.floats, sizeof *s->floats);
+    s->ranked = cut(cutter, ranked, sizeof *s->ranked);
+    s->weighed = cut(cutter, scratch.weighed, sizeof *s->weighed);
     s->answer_tokens = cut(cutter, answers, sizeof *s->answer_tokens);
     s->answer_logprobs = cut(cutter, answers, sizeof *s->answer_logprobs);
     s->answer_tops = cut(cutter, answers * o->top_logprobs, sizeof *s->answer_tops);
@@ -64,18 +60,19 @@ static size_t cut_all(struct search *s, struct cutter *cutter)
     return cutter->used;
 }
 
-static struct search shape(const struct options *options, size_t V)
+static struct search shape(const struct options *options, size_t V, size_t source_count)
 {
     return (struct search){ .options = options,
                             .V = V,
+                            .source_count = source_count,
                             .width = options_width(options),
                             .max_length = options->max_length,
                             .prefix_count = options->max_length - options->max_new_tokens };
 }
 
-size_t search_bytes(const struct options *options, size_t vocabulary)
+size_t search_bytes(const struct options *options, size_t vocabulary, size_t source_count)
 {
-    struct search s = shape(options, vocabulary);
+    struct search s = shape(options, vocabulary, source_count);
     return cut_all(&s, &(struct cutter){ 0 });
 }
 
@@ -109,24 +106,26 @@ static void plant(struct search *s, const int32_t *prefix)
 }
 
 int search_create(struct search **out, const struct options *options, size_t vocabulary,
-                  const int32_t *prefix, size_t prefix_count, struct error *err)
+                  const struct search_input *input, struct error *err)
 {
-    struct search s = shape(options, vocabulary);
+    struct search s = shape(options, vocabulary, input->source_count);
     *out = NULL;
-    assert(prefix_count > 0);
-    assert(s.prefix_count == prefix_count);
+    s.source = input->source;
+    assert(input->prefix_count > 0);
+    assert(s.prefix_count == input->prefix_count);
     /* Nodes and candidates are numbered in 32 bits. */
     if (s.max_length > INT32_MAX / s.width || vocabulary > UINT32_MAX / s.width)
         return error_set(err, ERR_NO_MEMORY, "a search of %zu hypotheses over %zu positions",
                          s.width, s.max_length);
-    struct cutter cutter = { .base = mem_alloc(1, search_bytes(options, vocabulary)) };
+    struct cutter cutter = { .base = mem_alloc(
+                                 1, search_bytes(options, vocabulary, input->source_count)) };
     if (!cutter.base)
         return error_set(err, ERR_NO_MEMORY, "no memory for a search");
     struct search *const search = (struct search *)(void *)cutter.base;
     *search = s;
     cut_all(search, &cutter);
     rules_init(&search->rules, options);
-    plant(search, prefix);
+    plant(search, input->prefix);
     if (search_has_beams(options))
         beams_start(search);
     *out = search;
@@ -171,19 +170,34 @@ size_t search_row(const struct search *s, size_t index)
     return s->length == s->prefix_count ? 0 : index;
 }
 
+/* Of a row that has no sum, the reference's softmax makes NaN alone; remove_invalid_values, without
+ * which such a row does not come here, goes on from there. */
+static void to_logprobs(const struct search *s, float *logits)
+{
+    if (!s->options->remove_invalid_values || logits_usable(logits, s->V)) {
+        logits_log_softmax(logits, s->V);
+        return;
+    }
+    for (size_t v = 0; v < s->V; v++)
+        logits[v] = NAN;
+}
+
 void search_process_row(struct search *s, float *logits, size_t row)
 {
     const struct options *const o = s->options;
     const bool beams = search_has_beams(o);
     if (beams)
-        logits_log_softmax(logits, s->V);
+        to_logprobs(s, logits);
     const struct rule_call call = { .options = o,
                                     .tokens = s->tokens + row * s->max_length,
                                     .length = s->length,
+                                    .source = s->source,
+                                    .source_count = s->source_count,
                                     .scores = logits,
                                     .V = s->V,
-                                    .scratch = s->scratch,
-                                    .ranked = s->ranked };
+                                    .floats = s->floats,
+                                    .ranked = s->ranked,
+                                    .weighed = s->weighed };
     rules_apply(&s->rules, &call);
     s->log_sums[row] = beams ? 0 : logits_log_sum_exp(logits, s->V);
     if (o->top_logprobs > 0)
@@ -269,7 +283,8 @@ int search_step(struct search *search, float *logits, struct error *err)
 {
     assert(!search->done);
     for (size_t i = 0; i < search->live; i++)
-        if (!logits_usable(logits + i * search->V, search->V))
+        if (!search->options->remove_invalid_values &&
+            !logits_usable(logits + i * search->V, search->V))
             return error_set(err, ERR_NONFINITE,
                              "the model's logits are not finite at decoder position %zu",
                              search->length - 1);

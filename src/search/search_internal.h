@@ -26,6 +26,8 @@ struct choice {
 
 struct search {
     const struct options *options; /* borrowed */
+    const int32_t *source;         /* (source_count), borrowed */
+    size_t source_count;
     size_t V;
     size_t width;      /* hypotheses, at most */
     size_t max_length; /* start and prefix included */
@@ -56,8 +58,9 @@ struct search {
     size_t candidate_count;
 
     /* scratch */
-    float *scratch;        /* (rules_scratch_count) */
-    struct ranked *ranked; /* (ranked_count) */
+    float *floats;           /* (rules_scratch) */
+    struct ranked *ranked;   /* (rules_scratch), or (beam_candidates) if that is more */
+    struct weighed *weighed; /* (rules_scratch) */
 
     /* answers, (num_return_sequences, max_new_tokens) */
     int32_t *answer_tokens;

@@ -9,7 +9,7 @@
 #include "serve/watcher.h"
 #include "serve/workers.h"
 
-static int check_config(const struct engine_config *config, const struct limits *limits,
+int engine_check_config(const struct engine_config *config, const struct limits *limits,
                         struct error *err)
 {
     const struct {
@@ -33,20 +33,13 @@ static int check_config(const struct engine_config *config, const struct limits 
     return 0;
 }
 
-/* Start, prefix and new tokens; targets to score; but never more than the model has positions. */
-static size_t longest_target(const struct model *model, const struct limits *limits)
-{
-    const size_t most = 1 + limits->target_tokens + limits->max_new_tokens;
-    return model->config.positions_max < most ? model->config.positions_max : most;
-}
-
 int engine_open(struct engine **out, const struct model *model, const struct kernels *kernels,
                 const struct engine_config *config, const struct limits *limits,
                 struct metrics *metrics, struct wakeup *wakeup, struct watcher *watcher,
                 struct error *err)
 {
     *out = NULL;
-    if (check_config(config, limits, err) < 0)
+    if (engine_check_config(config, limits, err) < 0)
         return -1;
     struct engine *engine = mem_alloc(1, sizeof *engine);
     if (!engine)
@@ -57,7 +50,7 @@ int engine_open(struct engine **out, const struct model *model, const struct ker
     engine->limits = limits;
     engine->wakeup = wakeup;
     engine->watcher = watcher;
-    engine->target_max = longest_target(model, limits);
+    lane_memory_plan(&engine->memory, model, config, limits);
     if (queue_open(&engine->queue, limits->queue_sequences, config->overtakes_max, err) < 0) {
         mem_free(engine);
         return -1;
@@ -93,19 +86,22 @@ void engine_close(struct engine **engine)
 }
 
 /* The arrays of the row's answer whose size is known. */
-static int prepare_answer(const struct model_config *c, struct row *row)
+static int prepare_answer(const struct model *model, struct row *row)
 {
+    const struct model_config *c = &model->config;
     const struct request *request = row->request;
     struct row_answer *answer = &row->answer;
     const size_t sent = row->sent_count, T = row->target_count;
     bool whole = true;
     if (request->kind == REQUEST_ENCODE) {
         const size_t vectors = request->pooling == POOLING_NONE ? sent : 1;
-        answer->embedding = mem_alloc(vectors * c->width, sizeof(float));
+        answer->embedding =
+            mem_alloc(vectors * pooling_dim(model, request->pooling), sizeof(float));
         whole = answer->embedding != NULL;
         if (request->output_attentions)
-            whole = whole && (answer->encoder_attentions = mem_alloc(
-                                  c->encoder_layers * c->heads * sent * sent, sizeof(float)));
+            whole =
+                whole && (answer->encoder_attentions = mem_alloc(
+                              c->encoder.layers * c->encoder.heads * sent * sent, sizeof(float)));
     } else if (request->kind == REQUEST_SCORE) {
         answer->token_logprobs = mem_alloc(T, sizeof(float));
         whole = answer->token_logprobs != NULL;
@@ -113,7 +109,7 @@ static int prepare_answer(const struct model_config *c, struct row *row)
             whole = whole && (answer->top_logprobs = mem_alloc(T * request->top_logprobs,
                                                                sizeof *answer->top_logprobs));
         if (request->output_attentions) {
-            const size_t heads = c->decoder_layers * c->heads;
+            const size_t heads = c->decoder.layers * c->decoder.heads;
             answer->decoder_attentions = mem_alloc(heads * T * T, sizeof(float));
             answer->cross_attentions = mem_alloc(heads * T * sent, sizeof(float));
             whole = whole && answer->decoder_attentions && answer->cross_attentions;
@@ -139,20 +135,20 @@ static int prepare_targets(struct row *row)
 static int prepare_row(const struct engine *engine, struct row *row, struct error *err)
 {
     const struct model_config *c = &engine->model->config;
-    if (prepare_answer(c, row) < 0 ||
+    if (prepare_answer(engine->model, row) < 0 ||
         (row->request->kind == REQUEST_SCORE && prepare_targets(row) < 0))
         return error_set(err, ERR_NO_MEMORY, "no memory for the answer of row %zu", row->index);
     if (row->request->kind == REQUEST_ENCODE)
         return 0;
     const bool generate = row->request->kind == REQUEST_GENERATE;
     const size_t length = generate ? row->options.max_length : row->prefix_count;
-    assert(length <= engine->target_max);
+    assert(length <= engine->memory.target_max);
     row->width = generate ? options_width(&row->options) : 1;
     row->slots = row->width * length;
     row->key_values = key_values_floats(c, row->token_count, row->slots);
     /* A review's inputs lie behind the cache, as wide as floats. */
     const size_t review = generate && row->options.output_attentions ? length : 0;
-    const size_t room = lane_cache_floats(&engine->config);
+    const size_t room = engine->memory.cache_floats;
     if (review > room || row->key_values > room - review)
         return error_set(err, ERR_OVER_LIMIT,
                          "row %zu needs key/value cache for %zu hypotheses of %zu tokens; that is "

@@ -6,6 +6,7 @@
 #include "kv_pool.h"
 #include "model/forward.h"
 #include "queue.h"
+#include "serve/lane_memory.h"
 
 enum task_phase {
     TASK_ENCODE,   /* in the lane's encoder pass */
@@ -75,15 +76,9 @@ struct engine {
     struct queue queue;
     struct engine_metrics metrics;
     atomic_size_t request_count;
-    struct lane *lanes; /* (config.workers) */
-    size_t target_max;  /* positions of a hypothesis */
+    struct lane *lanes;        /* (config.workers) */
+    struct lane_memory memory; /* of each lane */
 };
-
-/* Floats of key/value cache of one lane. */
-static inline size_t lane_cache_floats(const struct engine_config *config)
-{
-    return config->kv_cache_bytes / config->workers / sizeof(float);
-}
 
 int lane_open(struct lane *lane, struct engine *engine, struct error *err);
 void lane_close(struct lane *lane);

@@ -6,30 +6,17 @@
 #include "base/mem.h"
 #include "engine_internal.h"
 
-/* Tokens of one decoder step: every live hypothesis, and pieces of prefixes and targets. */
-static size_t step_tokens_max(const struct engine_config *config)
-{
-    return config->batch_sequences + config->step_tokens;
-}
-
 static int open_memory(struct lane *lane, const struct engine *engine, struct error *err)
 {
-    const struct model_config *c = &engine->model->config;
-    const struct engine_config *config = &engine->config;
-    const size_t steps = step_tokens_max(config);
-    const size_t M = steps > config->batch_tokens ? steps : config->batch_tokens;
-    const size_t scratch =
-        pass_scratch_bytes(c, M, engine->limits->source_tokens, engine->target_max);
-    const size_t batch = arena_need(config->batch_tokens * c->width, sizeof(float)) +
-                         2 * arena_need(steps * c->width, sizeof(float)) +
-                         arena_need(steps * c->target_vocabulary, sizeof(float));
-    if (arena_open(&lane->scratch, scratch, err) < 0 || arena_open(&lane->batch, batch, err) < 0 ||
-        kv_pool_open(&lane->pool, lane_cache_floats(config), lane->task_max, err) < 0)
+    const struct lane_memory *memory = &engine->memory;
+    if (arena_open(&lane->scratch, memory->scratch_bytes, err) < 0 ||
+        arena_open(&lane->batch, lane_memory_batch_bytes(memory), err) < 0 ||
+        kv_pool_open(&lane->pool, memory->cache_floats, lane->task_max, err) < 0)
         return -1;
-    lane->hidden = arena_take(&lane->batch, config->batch_tokens * c->width, sizeof(float));
-    lane->states = arena_take(&lane->batch, steps * c->width, sizeof(float));
-    lane->wanted = arena_take(&lane->batch, steps * c->width, sizeof(float));
-    lane->logits = arena_take(&lane->batch, steps * c->target_vocabulary, sizeof(float));
+    lane->hidden = arena_take(&lane->batch, memory->hidden_bytes, 1);
+    lane->states = arena_take(&lane->batch, memory->states_bytes, 1);
+    lane->wanted = arena_take(&lane->batch, memory->states_bytes, 1);
+    lane->logits = arena_take(&lane->batch, memory->logits_bytes, 1);
     return 0;
 }
 
@@ -46,16 +33,16 @@ int lane_open(struct lane *lane, struct engine *engine, struct error *err)
     lane->caches = mem_alloc(config->batch_tokens, sizeof *lane->caches);
     lane->decoding = mem_alloc(config->batch_sequences, sizeof *lane->decoding);
     lane->pieces = mem_alloc(config->batch_sequences, sizeof *lane->pieces);
-    lane->segments = mem_alloc(step_tokens_max(config), sizeof *lane->segments);
+    lane->segments = mem_alloc(engine->memory.step_tokens, sizeof *lane->segments);
     lane->tasks = mem_alloc(lane->task_max, sizeof *lane->tasks);
     lane->free_tasks = mem_alloc(lane->task_max, sizeof *lane->free_tasks);
-    lane->identity = mem_alloc(engine->target_max, sizeof *lane->identity);
+    lane->identity = mem_alloc(engine->memory.target_max, sizeof *lane->identity);
     if (!lane->encoding || !lane->sources || !lane->caches || !lane->decoding || !lane->pieces ||
         !lane->segments || !lane->tasks || !lane->free_tasks || !lane->identity)
         return error_set(err, ERR_NO_MEMORY, "a lane of %zu tasks", lane->task_max);
     for (size_t i = 0; i < lane->task_max; i++)
         lane->free_tasks[lane->free_count++] = &lane->tasks[i];
-    for (size_t i = 0; i < engine->target_max; i++)
+    for (size_t i = 0; i < engine->memory.target_max; i++)
         lane->identity[i] = (int32_t)i;
     return 0;
 }
@@ -139,6 +126,7 @@ void lane_admit(struct lane *lane)
         const struct row *row = lane->encoding[i]->row;
         lane->sources[i] = (struct source_row){ .tokens = row->tokens,
                                                 .places = row->places,
+                                                .positions = row->positions,
                                                 .count = row->token_count,
                                                 .sent_count = row->sent_count,
                                                 .attentions = row->answer.encoder_attentions };

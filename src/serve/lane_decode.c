@@ -33,11 +33,14 @@ static struct segment *add_segment(struct lane *lane, const struct task *task,
                                    const int32_t *path)
 {
     struct segment *segment = &lane->segments[lane->segment_count++];
-    *segment = (struct segment){ .key_values = &task->key_values,
-                                 .tokens = tokens + start,
-                                 .count = count,
-                                 .start = start,
-                                 .path = path };
+    *segment =
+        (struct segment){ .key_values = &task->key_values,
+                          .tokens = tokens,
+                          .start = start,
+                          .count = count,
+                          .prefix_count = task->phase == TASK_GENERATE ? task->row->prefix_count
+                                                                       : start + count,
+                          .path = path };
     return segment;
 }
 
@@ -145,7 +148,7 @@ static int prepare_review(struct lane *lane, struct task *task, struct error *er
     task->fed = 0;
     const size_t places = task_feed(task).count;
     float *weights =
-        mem_alloc(c->decoder_layers * c->heads * places * row->sent_count, sizeof *weights);
+        mem_alloc(c->decoder.layers * c->decoder.heads * places * row->sent_count, sizeof *weights);
     row->answer.sequence_attentions[task->reviewed] = weights;
     return weights ? 0 : error_set(err, ERR_NO_MEMORY, "attention weights of row %zu", row->index);
 }

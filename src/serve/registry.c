@@ -25,16 +25,16 @@ struct option_limits registry_option_limits(const struct model_config *config,
         .beams_max = limits->beams,
         .sequences_max = limits->return_sequences,
         .top_logprobs_max = limits->top_logprobs,
+        .option_tokens_max = limits->option_tokens,
     };
 }
 
 /* As a request that says nothing would use them. */
-static int check_defaults(const struct options *options, const struct model *model,
-                          const struct limits *limits, struct error *err)
+static int check_defaults(const struct options *options, const struct option_limits *allowed,
+                          const struct model *model, struct error *err)
 {
-    const struct option_limits allowed = registry_option_limits(&model->config, limits);
     struct options resolved = *options;
-    if (options_resolve(&resolved, &allowed, 1, "", err) == 0)
+    if (options_resolve(&resolved, allowed, 1, "", err) == 0)
         return 0;
     if (err->code != ERR_OVER_LIMIT)
         return -1;
@@ -48,16 +48,22 @@ int registry_defaults(struct options *options, const struct model *model,
                       const struct limits *limits, struct error *err)
 {
     struct error reason = { 0 };
+    struct option_limits allowed = registry_option_limits(&model->config, limits);
+    allowed.option_tokens_max = SIZE_MAX; /* a request's; the folder's are bounded by its file */
     options_init(options);
+    if (!config_generates(&model->config))
+        return 0;
     options->start_id = model->config.start_id;
+    options->bos_id = model->config.bos_id;
     options->pad_id = model->config.pad_id;
     if (model->config.eos_id >= 0) {
         options->eos_ids[0] = model->config.eos_id;
         options->eos_count = 1;
     }
-    if (options_set_defaults(options, &model->defaults, &reason) == 0 &&
-        check_defaults(options, model, limits, &reason) == 0)
+    if (options_set_defaults(options, &model->defaults, &allowed, &reason) == 0 &&
+        check_defaults(options, &allowed, model, &reason) == 0)
         return 0;
+    options_clear(options);
     return error_set(err, reason.code, "%s: default generation options: %s", model->dir,
                      reason.message);
 }

@@ -53,8 +53,11 @@ static void row_free(struct row *row)
     mem_free(answer->cross_attentions);
     mem_free(row->tokens);
     mem_free(row->places);
+    mem_free(row->sent_ids);
+    mem_free(row->positions);
     mem_free(row->prefix);
     mem_free(row->targets);
+    options_clear(&row->options);
 }
 
 void request_destroy(struct request **request)

@@ -189,7 +189,7 @@ bad_generate() { # STATUS CODE OPTION PARAMETERS
         bad_generate 400 token_out_of_range decoder_start_token_id \
             "{\"decoder_start_token_id\":$id}"
     done
-    bad_generate 400 token_out_of_range eos_token_id '{"eos_token_id":[3,75]}'
+    bad_generate 400 token_out_of_range 'eos_token_id[1]' '{"eos_token_id":[3,75]}'
 }
 
 @test "options of the wrong type are refused by name" {
@@ -199,7 +199,7 @@ bad_generate() { # STATUS CODE OPTION PARAMETERS
     bad_generate 400 wrong_type early_stopping '{"early_stopping":"always"}'
     bad_generate 400 wrong_type temperature '{"temperature":"hot"}'
     bad_generate 400 wrong_type logprobs '{"logprobs":true}'
-    bad_generate 400 wrong_type eos_token_id '{"eos_token_id":[[3]]}'
+    bad_generate 400 wrong_type 'eos_token_id[0]' '{"eos_token_id":[[3]]}'
     refused 400 wrong_type parameters /v1/generate '{"input_ids":[[5]],"parameters":5}'
     refused 400 wrong_type parameters /v1/generate '{"input_ids":[[5]],"parameters":null}'
     refused 400 out_of_range parameters /v1/generate '{"input_ids":[[5]],"parameters":[{},{}]}'
@@ -208,12 +208,26 @@ bad_generate() { # STATUS CODE OPTION PARAMETERS
 }
 
 @test "options that are not built are refused, never ignored" {
-    for option in '"bad_words_ids":[[5]]' '"suppress_tokens":[5]' '"typical_p":0.9' '"stop":["a"]' \
-        '"allowed_token_ids":[5]' '"encoder_repetition_penalty":2.0' '"num_beam_groups":2' \
-        '"renormalize_logits":true' '"target_lang":"de"' '"guidance_scale":1.5'; do
+    for option in '"stop":["a"]' '"target_lang":"de"' '"num_beam_groups":2' '"penalty_alpha":0.6' \
+        '"guidance_scale":1.5' '"max_time":1.0'; do
         local name=${option%%:*}
         bad_generate 400 unsupported "${name//\"/}" "{$option}"
     done
+}
+
+@test "lists among the options are refused at the place that is wrong" {
+    bad_generate 400 wrong_type 'bad_words_ids[0]' '{"bad_words_ids":[5]}'
+    bad_generate 400 out_of_range 'bad_words_ids[1]' '{"bad_words_ids":[[5],[]]}'
+    bad_generate 400 token_out_of_range 'bad_words_ids[0][1]' '{"bad_words_ids":[[5,70000]]}'
+    holds '.error.message | test("is 70000; this model.s target vocabulary is 0[.][.][0-9]+$")'
+    bad_generate 400 wrong_type 'sequence_bias[0][1]' '{"sequence_bias":[[[5],"1"]]}'
+    bad_generate 400 out_of_range 'exponential_decay_length_penalty[1]' \
+        '{"exponential_decay_length_penalty":[3,-1]}'
+    bad_generate 400 out_of_range suppress_tokens '{"suppress_tokens":[5],"forced_bos_token_id":5}'
+    holds '.error.message | contains("forced_bos_token_id")'
+    bad_generate 400 out_of_range allowed_token_ids '{"allowed_token_ids":[]}'
+    refused 400 token_out_of_range 'parameters[1].suppress_tokens[1]' /v1/generate \
+        '{"input_ids":[[5],[5]],"parameters":[{},{"suppress_tokens":[5,70000]}]}'
 }
 
 @test "any content type but JSON is refused and told which to send" {

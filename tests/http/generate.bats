@@ -221,6 +221,24 @@ greedy() {
     holds ".outputs[0].token_ids == $row"
 }
 
+@test "only allowed tokens are generated, whatever the row wishes" {
+    generate '{"allowed_token_ids":[5,6,9],"max_new_tokens":8}'
+    holds 'tokens[0] | length > 0 and all(. == 5 or . == 6 or . == 9 or . == 3)'
+    generate '{"allowed_token_ids":[5,6,9],"max_new_tokens":8,"num_beams":3,"logprobs":20}'
+    holds '[.outputs[0].sequences[0].top_logprobs[][].id] | unique - [3, 5, 6, 9] == []'
+}
+
+@test "an array of parameters gives each row its own options" {
+    ask /v1/generate "{\"input_ids\":[$row,$row,$row],\"parameters\":[{\"max_new_tokens\":3},
+        {\"num_beams\":2,\"num_return_sequences\":2,\"logprobs\":0},
+        {\"suppress_tokens\":[$(jq -n "$row[1]")],\"do_sample\":true,\"seed\":5}]}"
+    [ "$status" = 200 ]
+    holds '[.outputs[] | .sequences | length] == [1, 2, 1]'
+    holds '[.outputs[] | .sequences[0].score != null] == [false, true, false]'
+    holds '[.outputs[] | .sequences[0].token_logprobs != null] == [false, true, false]'
+    holds '[.outputs[] | .seed] == [null, null, 5]'
+}
+
 @test "an option at its neutral value is no error, whatever it does" {
     generate '{"typical_p":1.0,"bad_words_ids":null,"suppress_tokens":[],"top_k":50,
         "temperature":1.0,"num_beams":null,"repetition_penalty":null,"max_new_tokens":14}'

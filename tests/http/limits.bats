@@ -5,9 +5,9 @@ load daemon
 setup_file() {
     daemon_start --model tests/kit/vanilla_post --limits.body_bytes 4KiB --limits.sequences 4 \
         --limits.source_tokens 50 --limits.target_tokens 20 --limits.beams 4 \
-        --limits.return_sequences 3 --limits.top_logprobs 2 --limits.max_new_tokens 30 \
-        --limits.default_max_new_tokens 12 --limits.response_bytes 20KiB \
-        --limits.queue_sequences 4 --limits.request_timeout_ms 20000
+        --limits.return_sequences 3 --limits.top_logprobs 2 --limits.option_tokens 3 \
+        --limits.max_new_tokens 30 --limits.default_max_new_tokens 12 \
+        --limits.response_bytes 20KiB --limits.queue_sequences 4 --limits.request_timeout_ms 20000
 }
 teardown_file() { daemon_stop; }
 
@@ -73,6 +73,15 @@ rows() { jq -nc "[range($1) | [range($2) | . % 60 + 5]]"; }
         '{"input_ids":[[5]],"target_ids":[[5]],"logprobs":3}'
 }
 
+@test "the token ids of a list among the options, words together" {
+    for list in '"suppress_tokens":[4,5,6,7]' '"bad_words_ids":[[4,5],[6,7]]' \
+        '"sequence_bias":[[[4,5],1],[[6,7],1]]'; do
+        over 'limits.option_tokens is 3' "parameters.$(cut -d'"' -f2 <<<"$list")" /v1/generate \
+            "{\"input_ids\":[[5,3]],\"parameters\":{$list}}"
+    done
+    ok /v1/generate '{"input_ids":[[5,3]],"parameters":{"bad_words_ids":[[4,5],[6]]}}'
+}
+
 @test "the size of the answer, before anything is computed" {
     local before=
     before=$(metric 'seqd_prompt_tokens_total{model="vanilla_post"}')
@@ -99,7 +108,7 @@ rows() { jq -nc "[range($1) | [range($2) | . % 60 + 5]]"; }
 @test "every limit is told with the model" {
     ask /v1/models/vanilla_post
     holds '.limits == {body_bytes: 4096, response_bytes: 20480, sequences: 4, source_tokens: 50,
-        target_tokens: 20, beams: 4, return_sequences: 3, top_logprobs: 2,
+        target_tokens: 20, beams: 4, return_sequences: 3, top_logprobs: 2, option_tokens: 3,
         default_max_new_tokens: 12, max_new_tokens: 30, queue_sequences: 4,
         request_timeout_ms: 20000}'
 }

@@ -22,7 +22,8 @@ teardown_file() { daemon_stop; }
 @test "a model tells family, sizes and default options" {
     ask /v1/models/vanilla_post
     holds '.family == "transformer" and .dtype == "float32" and .tokenizer == false'
-    holds '.sizes | .dim == 32 and .encoder_layers == 2 and .decoder_layers == 3 and .heads == 8 and
+    holds '.sizes | .dim == 32 and .encoder_layers == 2 and .decoder_layers == 3 and
+        .heads == 8 and .decoder_heads == 8 and
         .source_vocabulary == 85 and .target_vocabulary == 85 and .positions == 100 and
         .parameters == 57280'
     holds '.default_options == {max_length: 16, decoder_start_token_id: 2, bos_token_id: 2,

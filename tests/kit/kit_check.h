@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KIT_HIDDEN_TOLERANCE 1e-4 /* states, pooled vectors, attention weights */
-#define KIT_SCORE_TOLERANCE  1e-3 /* log-probabilities and beam scores */
+#define KIT_HIDDEN_TOLERANCE 1e-5 /* states, pooled vectors, attention weights */
+#define KIT_SCORE_TOLERANCE  1e-4 /* log-probabilities and beam scores */
 #define KIT_DRAWS            100  /* of one request */
 #define KIT_DRAW_REQUESTS    6    /* of one distribution */
 #define KIT_OPTIONS_MAX      64

@@ -106,14 +106,17 @@ static void ask_score(struct kit_case *kit_case, const json_t *item, bool attent
     add_body(check, body);
 }
 
+/* Nothing for an encoder alone, and no attentions where the case has none. */
 static void ask_scores(struct kit_case *kit_case)
 {
     const json_t *logits = json_object_get(kit_case->expected, "logits");
+    const json_t *attentions = json_object_get(logits, "attentions");
     size_t i;
     const json_t *item;
     json_array_foreach (json_object_get(logits, "batches"), i, item)
         ask_score(kit_case, item, false, kit_judge_score);
-    ask_score(kit_case, json_object_get(logits, "attentions"), true, kit_judge_decoder_attentions);
+    if (attentions)
+        ask_score(kit_case, attentions, true, kit_judge_decoder_attentions);
 }
 
 /* The body for a request of the kit, with `more` among its options. */

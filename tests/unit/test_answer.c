@@ -109,11 +109,11 @@ static void a_pooled_vector_is_flat_and_extras_come_when_asked(void **state)
     row->truncated = true;
     row->sent_count = 1;
     row->answer.encoder_attentions = floats(2, 0);
-    job.sent = mem_alloc(1, sizeof *job.sent);
-    job.sent[0] = (struct sent_row){ mem_copy(((int32_t[]){ 5, 0, 6 }), 3, sizeof(int32_t)), 3 };
+    row->sent_ids = mem_copy(((int32_t[]){ 5 }), 1, sizeof(int32_t));
+    job.return_tokens = true;
     check_answer(&job, "{\"object\":\"list\",\"model\":\"a\",\"dim\":2,\"data\":[{\"index\":0,"
                        "\"tokens\":2,\"embedding\":[1,2],\"attentions\":[[[[0]]],[[[1]]]],"
-                       "\"truncated\":true,\"token_ids\":[5,0,6]}],"
+                       "\"truncated\":true,\"token_ids\":[5]}],"
                        "\"usage\":{\"prompt_tokens\":2,\"total_tokens\":2}}");
 }
 

@@ -215,6 +215,33 @@ static void lines_below_the_level_are_dropped(void **state)
     assert_non_null(strstr(text, "\"yes\""));
 }
 
+static void keep(void *context, const char *message)
+{
+    strcat(context, message);
+}
+
+static char diverted[64];
+
+static void write_diverted(void)
+{
+    log_divert(keep, diverted);
+    log_write(LOG_WARNING, "one ");
+    log_write(LOG_DEBUG, "none ");
+    log_write(LOG_ERROR, "\"two\"");
+    log_divert(NULL, NULL);
+    log_write(LOG_WARNING, "three");
+}
+
+static void diverted_messages_go_where_they_were_asked_for(void **state)
+{
+    (void)state;
+    char text[4096];
+    capture(text, sizeof text, write_diverted);
+    assert_string_equal(diverted, "one \"two\"");
+    assert_null(strstr(text, "one"));
+    assert_non_null(strstr(text, "three"));
+}
+
 static void settings_and_what_their_values_own_are_freed(void **state)
 {
     (void)state;
@@ -247,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_text_in_the_log_cannot_forge_a_line_or_a_field),
         cmocka_unit_test(a_line_that_is_too_long_is_cut_and_still_whole),
         cmocka_unit_test(lines_below_the_level_are_dropped),
+        cmocka_unit_test(diverted_messages_go_where_they_were_asked_for),
         cmocka_unit_test(settings_and_what_their_values_own_are_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "limits.beams", "16" },
         { "limits.return_sequences", "256" },
         { "limits.top_logprobs", "20" },
+        { "limits.option_tokens", "262144" },
         { "limits.default_max_new_tokens", "256" },
         { "limits.max_new_tokens", "4096" },
         { "limits.queue_sequences", "4096" },

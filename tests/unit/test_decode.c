@@ -54,7 +54,6 @@ static void check_refusals(enum request_kind kind, const struct refusal *cases, 
             fail_msg("%s: rc %d, code %d, param \"%s\", message \"%s\"", cases[i].body, rc,
                      (int)err.code, err.param, err.message);
         assert_null(job.request);
-        assert_null(job.sent);
     }
 }
 
@@ -218,13 +217,14 @@ static void truncation_cuts_on_the_right_and_keeps_the_end_token(void **state)
     CHECK_REFUSALS(REQUEST_ENCODE, refusals);
 }
 
-static void sent_ids_are_kept_when_the_answer_shall_carry_them(void **state)
+static void sent_ids_are_kept_also_where_they_are_masked(void **state)
 {
     (void)state;
     struct job job = decode(REQUEST_ENCODE, "{\"return_tokens\":true,\"input_ids\":[[5,0],[6]]}");
-    assert_int_equal(job.sent[0].count, 2);
-    assert_int_equal(job.sent[0].ids[1], 0);
-    assert_int_equal(job.sent[1].ids[0], 6);
+    assert_true(job.return_tokens);
+    assert_int_equal(job.request->rows[0].sent_count, 2);
+    assert_int_equal(job.request->rows[0].sent_ids[1], 0);
+    assert_int_equal(job.request->rows[1].sent_ids[0], 6);
     job_clear(&job);
 }
 
@@ -282,6 +282,14 @@ static void generate_options_are_checked(void **state)
           "beams" },
         { "{\"input_ids\":[[5],[5]],\"parameters\":[{},{\"num_beams\":true}]}", ERR_WRONG_TYPE,
           "parameters[1].num_beams", "num_beams" },
+        { "{\"input_ids\":[[5],[5]],\"parameters\":[{}]}", ERR_OUT_OF_RANGE, "parameters",
+          "1 objects; the request has 2 rows" },
+        { "{\"input_ids\":[[5],[5]],\"parameters\":[{},{\"top_k\":-1}]}", ERR_OUT_OF_RANGE,
+          "parameters[1].top_k", "top_k is -1" },
+        { "{\"input_ids\":[[5],[5]],\"parameters\":[{},{\"bad_words_ids\":[[3,8]]}]}",
+          ERR_TOKEN_OUT_OF_RANGE, "parameters[1].bad_words_ids[0][1]", "vocabulary is 0..7" },
+        { "{\"input_ids\":[5],\"parameters\":{\"suppress_tokens\":[1,2,3,4,5,6,7]}}",
+          ERR_OVER_LIMIT, "parameters.suppress_tokens", "limits.option_tokens is 6" },
         { "{\"input_ids\":[5],\"parameters\":{\"num_beams\":5}}", ERR_OVER_LIMIT,
           "parameters.num_beams", "limits.beams" },
         { "{\"input_ids\":[5],\"parameters\":{\"max_new_tokens\":6}}", ERR_OUT_OF_RANGE,
@@ -341,6 +349,48 @@ static void each_row_may_have_its_own_options_and_gets_its_own_seed(void **state
     job_clear(&job);
 }
 
+static void rows_share_the_lists_of_one_object_and_have_their_own_of_an_array(void **state)
+{
+    (void)state;
+    struct job job = decode(REQUEST_GENERATE, "{\"input_ids\":[[5],[5]],\"parameters\":"
+                                              "{\"bad_words_ids\":[[5,3]]}}");
+    const struct row *rows = job.request->rows;
+    assert_non_null(rows[0].options.lists[LIST_BAD_WORDS]);
+    assert_ptr_equal(rows[0].options.lists[LIST_BAD_WORDS], rows[1].options.lists[LIST_BAD_WORDS]);
+    job_clear(&job);
+
+    job = decode(REQUEST_GENERATE,
+                 "{\"input_ids\":[[5],[5]],\"parameters\":[{\"bad_words_ids\":[[5,3]],"
+                 "\"output_attentions\":true,\"logprobs\":2},{\"num_return_sequences\":2,"
+                 "\"do_sample\":true,\"seed\":7}]}");
+    rows = job.request->rows;
+    assert_non_null(rows[0].options.lists[LIST_BAD_WORDS]);
+    assert_null(rows[1].options.lists[LIST_BAD_WORDS]);
+    assert_true(rows[0].options.output_attentions && !rows[1].options.output_attentions);
+    assert_true(rows[0].options.logprobs && !rows[1].options.logprobs);
+    assert_int_equal(rows[1].options.num_return_sequences, 2);
+    assert_int_equal(rows[1].options.seed, 7);
+    job_clear(&job);
+}
+
+static void null_switches_a_models_list_off(void **state)
+{
+    (void)state;
+    struct error err = { 0 };
+    struct value five = { .kind = VALUE_INT, .integer = 5 };
+    const struct value list = { .kind = VALUE_LIST, .items = &five, .count = 1 };
+    const struct option_limits limits = { .vocabulary = 8, .option_tokens_max = 8 };
+    assert_int_equal(options_set(&models[0].defaults, "suppress_tokens", &list, &limits, "", &err),
+                     0);
+    struct job job = decode(REQUEST_GENERATE, "{\"input_ids\":[[5],[5]],\"parameters\":[{},"
+                                              "{\"suppress_tokens\":null}]}");
+    assert_ptr_equal(job.request->rows[0].options.lists[LIST_SUPPRESS],
+                     models[0].defaults.lists[LIST_SUPPRESS]);
+    assert_null(job.request->rows[1].options.lists[LIST_SUPPRESS]);
+    job_clear(&job);
+    options_clear(&models[0].defaults);
+}
+
 static void score_targets_are_checked(void **state)
 {
     (void)state;
@@ -385,7 +435,9 @@ static void no_failed_allocation_leaks(void **state)
     } cases[] = {
         { REQUEST_ENCODE, "{\"inputs\":[\"5\",\"6\"],\"return_tokens\":true}" },
         { REQUEST_GENERATE, "{\"input_ids\":[[5],[6]],\"decoder_input_ids\":[[3],[4]],"
-                            "\"parameters\":{\"eos_token_id\":[2,3]}}" },
+                            "\"parameters\":{\"eos_token_id\":[2,3],\"bad_words_ids\":[[5,3]]}}" },
+        { REQUEST_GENERATE, "{\"input_ids\":[[5],[6]],\"parameters\":["
+                            "{\"suppress_tokens\":[5]},{\"sequence_bias\":[[[5,3],1.5]]}]}" },
         { REQUEST_SCORE, "{\"input_ids\":[[5]],\"targets\":\"34\"}" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -417,12 +469,14 @@ int main(void)
         cmocka_unit_test(only_real_tokens_are_packed_and_keep_their_places),
         cmocka_unit_test(padding_at_the_end_is_kept_when_it_also_ends_sequences),
         cmocka_unit_test(truncation_cuts_on_the_right_and_keeps_the_end_token),
-        cmocka_unit_test(sent_ids_are_kept_when_the_answer_shall_carry_them),
+        cmocka_unit_test(sent_ids_are_kept_also_where_they_are_masked),
         cmocka_unit_test(a_model_must_be_named_when_there_are_several),
         cmocka_unit_test(encode_options_are_checked_and_kept),
         cmocka_unit_test(generate_options_are_checked),
         cmocka_unit_test(the_start_goes_in_front_unless_the_row_begins_with_it),
         cmocka_unit_test(each_row_may_have_its_own_options_and_gets_its_own_seed),
+        cmocka_unit_test(rows_share_the_lists_of_one_object_and_have_their_own_of_an_array),
+        cmocka_unit_test(null_switches_a_models_list_off),
         cmocka_unit_test(score_targets_are_checked),
         cmocka_unit_test(no_failed_allocation_leaks),
     };

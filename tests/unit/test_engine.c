@@ -110,11 +110,13 @@ static void fill_row(const struct service *s, struct row *row, uint32_t *state)
     row->sent_count = 1 + next(state, LENGTH_MAX);
     row->tokens = mem_alloc(row->sent_count, sizeof *row->tokens);
     row->places = mem_alloc(row->sent_count, sizeof *row->places);
+    row->positions = mem_alloc(row->sent_count, sizeof *row->positions);
     for (size_t i = 0; i < row->sent_count; i++) {
         if (i + 1 < row->sent_count && next(state, 4) == 0)
             continue;                                            /* masked */
         row->tokens[row->token_count] = (int32_t)next(state, 4); /* 4 may be NaN */
-        row->places[row->token_count++] = (int32_t)i;
+        row->places[row->token_count] = row->positions[row->token_count] = (int32_t)i;
+        row->token_count++;
     }
     assert_int_equal(registry_defaults(&row->options, s->model, &plenty, &err), 0);
     row->options.num_beams = 1 + next(state, 3);
@@ -305,6 +307,7 @@ static struct request *plain_request(const struct service *s, size_t prefix_coun
     struct error err = { 0 };
     row->tokens = mem_alloc(1, sizeof *row->tokens);
     row->places = mem_alloc(1, sizeof *row->places);
+    row->positions = mem_alloc(1, sizeof *row->positions);
     row->token_count = row->sent_count = 1;
     row->prefix = mem_alloc(prefix_count, sizeof *row->prefix);
     row->prefix[0] = 2;

@@ -183,7 +183,7 @@ static void encode(const struct model *model, float x[12])
     struct error err = { 0 };
     assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 3, 3, 3), &err), 0);
     const struct pass pass = { model, &kernels, &arena };
-    const struct source_row row = { tokens, places, 3, 3, NULL };
+    const struct source_row row = { tokens, places, places, 3, 3, NULL };
     encoder_embed(&pass, &row, 1, x);
     encoder_layer(&pass, 0, &row, 1, x);
     encoder_finish(&pass, x, 3);
@@ -313,7 +313,8 @@ static void defaults_that_no_request_could_use_are_refused(void **state)
     } cases[] = {
         { "{\"eos_token_id\": 99}", "eos_token_id" },
         { "{\"num_beams\": 4, \"do_sample\": true}", "do_sample" },
-        { "{\"typical_p\": 0.5}", "typical_p" },
+        { "{\"penalty_alpha\": 0.6}", "penalty_alpha" },
+        { "{\"num_beam_groups\": 2}", "num_beam_groups" },
         { "{\"num_beams\": \"x\"}", "num_beams" },
         { "{\"num_beams\": 99}", NULL }, /* beyond a limit: requests may ask for less */
     };

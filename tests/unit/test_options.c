@@ -1,63 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* Options as numbers, flags and ids: what is taken, refused, resolved and shown. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "search/options.h"
-
-static const struct option_limits limits = { .vocabulary = 40,
-                                             .positions_max = 32,
-                                             .default_max_new_tokens = 20,
-                                             .max_new_tokens = 25,
-                                             .beams_max = 8,
-                                             .sequences_max = 6,
-                                             .top_logprobs_max = 5 };
-
-#define INT(n)                                                                                     \
-    {                                                                                              \
-        .kind = VALUE_INT, .integer = (n)                                                          \
-    }
-#define REAL(x)                                                                                    \
-    {                                                                                              \
-        .kind = VALUE_REAL, .real = (x)                                                            \
-    }
-#define BOOL(b)                                                                                    \
-    {                                                                                              \
-        .kind = VALUE_BOOL, .boolean = (b)                                                         \
-    }
-#define TEXT(t)                                                                                    \
-    {                                                                                              \
-        .kind = VALUE_TEXT, .text = (t)                                                            \
-    }
-#define NOTHING                                                                                    \
-    {                                                                                              \
-        .kind = VALUE_NULL                                                                         \
-    }
-#define LIST(...)                                                                                  \
-    {                                                                                              \
-        .kind = VALUE_LIST, .items = (struct value[]){ __VA_ARGS__ },                              \
-        .count = sizeof((struct value[]){ __VA_ARGS__ }) / sizeof(struct value)                    \
-    }
-
-static struct options fresh(void)
-{
-    struct options o;
-    options_init(&o);
-    o.start_id = 2;
-    return o;
-}
-
-static void set(struct options *o, const char *name, struct value value)
-{
-    struct error err = { 0 };
-    if (options_set(o, name, &value, "parameters.", &err) < 0)
-        fail_msg("%s", err.message);
-}
+#include "option_values.h"
 
 static void the_defaults_are_the_tables(void **state)
 {
@@ -70,8 +14,13 @@ static void the_defaults_are_the_tables(void **state)
     assert_true(o.length_penalty == 1 && o.early_stopping == EARLY_STOPPING_FALSE);
     assert_true(!o.do_sample && !o.seed_given);
     assert_true(o.temperature == 1 && o.top_k == 50 && o.top_p == 1 && o.min_p == 0);
+    assert_true(o.top_h == 0 && o.typical_p == 1 && o.epsilon_cutoff == 0 && o.eta_cutoff == 0);
     assert_true(o.repetition_penalty == 1 && o.no_repeat_ngram_size == 0);
-    assert_true(o.forced_bos_id == -1 && o.forced_eos_id == -1 && o.start_id == -1);
+    assert_true(o.encoder_repetition_penalty == 1 && o.encoder_no_repeat_ngram_size == 0);
+    assert_true(o.decay_factor == 1 && !o.remove_invalid_values && !o.renormalize_logits);
+    for (size_t i = 0; i < LIST_COUNT; i++)
+        assert_null(o.lists[i]);
+    assert_true(o.forced_bos_id == -1 && o.forced_eos_count == 0 && o.start_id == -1);
     assert_true(o.bos_id == -1 && o.pad_id == -1 && o.eos_count == 0);
     assert_true(!o.logprobs && o.top_logprobs == 0 && !o.output_attentions);
     assert_true(o.skip_special_tokens);
@@ -110,7 +59,7 @@ static void null_switches_an_option_off(void **state)
     o.max_length = 9;
     o.max_length_given = true;
     o.eos_count = 1;
-    o.forced_eos_id = 2;
+    o.forced_eos_count = 1;
     o.bos_id = 7;
     o.logprobs = true;
     static const char *const names[] = {
@@ -120,7 +69,7 @@ static void null_switches_an_option_off(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         set(&o, names[i], (struct value)NOTHING);
     assert_true(o.max_length == SIZE_MAX && !o.max_length_given);
-    assert_true(o.eos_count == 0 && o.forced_eos_id == -1);
+    assert_true(o.eos_count == 0 && o.forced_eos_count == 0);
     assert_int_equal(o.start_id, 7);
     assert_int_equal(o.top_k, 0); /* the reference: None is no limit, absent is 50 */
     assert_false(o.logprobs);
@@ -129,11 +78,7 @@ static void null_switches_an_option_off(void **state)
 static void wrong_values_are_refused_by_name(void **state)
 {
     (void)state;
-    const struct {
-        const char *name;
-        struct value value;
-        enum error_code code;
-    } cases[] = {
+    const struct refused_value cases[] = {
         { "num_beams", INT(0), ERR_OUT_OF_RANGE },
         { "num_beams", INT(-1), ERR_OUT_OF_RANGE },
         { "num_beams", INT(INT64_MAX), ERR_OUT_OF_RANGE },
@@ -167,60 +112,46 @@ static void wrong_values_are_refused_by_name(void **state)
         { "do_sample", INT(1), ERR_WRONG_TYPE },
         { "forced_bos_token_id", INT(-1), ERR_TOKEN_OUT_OF_RANGE },
         { "forced_bos_token_id", INT(INT64_MAX), ERR_TOKEN_OUT_OF_RANGE },
-        { "eos_token_id", LIST(INT(1), BOOL(true)), ERR_WRONG_TYPE },
-        { "eos_token_id", LIST(INT(1), INT(-5)), ERR_OUT_OF_RANGE },
+        { "eos_token_id", TEXT("3"), ERR_WRONG_TYPE },
+        { "eos_token_id", INT(40), ERR_TOKEN_OUT_OF_RANGE },
+        { "eos_token_id[1]", LIST(INT(1), BOOL(true)), ERR_WRONG_TYPE },
+        { "eos_token_id[1]", LIST(INT(1), INT(-5)), ERR_TOKEN_OUT_OF_RANGE },
+        { "forced_eos_token_id[0]", LIST(INT(40)), ERR_TOKEN_OUT_OF_RANGE },
         { "logprobs", INT(-1), ERR_OUT_OF_RANGE },
         { "logprobs", BOOL(true), ERR_WRONG_TYPE },
         { "beams", INT(1), ERR_UNKNOWN_FIELD },
         { "Num_beams", INT(1), ERR_UNKNOWN_FIELD },
         { "", INT(1), ERR_UNKNOWN_FIELD },
-        { "bad_words_ids", LIST(LIST(INT(1))), ERR_UNSUPPORTED },
-        { "typical_p", REAL(.9), ERR_UNSUPPORTED },
-        { "renormalize_logits", BOOL(true), ERR_UNSUPPORTED },
+        { "typical_p", REAL(0), ERR_OUT_OF_RANGE },
+        { "typical_p", REAL(1.01), ERR_OUT_OF_RANGE },
+        { "top_h", INT(0), ERR_OUT_OF_RANGE },
+        { "top_h", REAL(1.5), ERR_OUT_OF_RANGE },
+        { "epsilon_cutoff", INT(1), ERR_OUT_OF_RANGE },
+        { "epsilon_cutoff", REAL(-.1), ERR_OUT_OF_RANGE },
+        { "eta_cutoff", REAL(1), ERR_OUT_OF_RANGE },
+        { "eta_cutoff", BOOL(true), ERR_WRONG_TYPE },
+        { "encoder_repetition_penalty", INT(0), ERR_OUT_OF_RANGE },
+        { "encoder_no_repeat_ngram_size", INT(-1), ERR_OUT_OF_RANGE },
+        { "renormalize_logits", INT(1), ERR_WRONG_TYPE },
+        { "remove_invalid_values", TEXT("yes"), ERR_WRONG_TYPE },
         { "num_beam_groups", INT(2), ERR_UNSUPPORTED },
         { "stop", LIST(TEXT("x")), ERR_UNSUPPORTED },
         { "target_lang", TEXT("de"), ERR_UNSUPPORTED },
-        { "sequence_bias", { .kind = VALUE_OBJECT }, ERR_UNSUPPORTED },
         { "pad_token_id", INT(1), ERR_UNSUPPORTED },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct error err = { 0 };
-        struct options o = fresh();
-        char place[128];
-        snprintf(place, sizeof place, "parameters.%s", cases[i].name);
-        print_message("    %s (%zu)\n", place, i);
-        assert_int_equal(options_set(&o, cases[i].name, &cases[i].value, "parameters.", &err), -1);
-        assert_int_equal(err.code, cases[i].code);
-        assert_string_equal(err.param, place);
-        assert_non_null(strstr(err.message, place));
-        assert_false(o.max_new_tokens_given || o.seed_given);
-    }
+    check_refused(cases, sizeof cases / sizeof cases[0]);
 }
 
 static void neutral_values_of_options_that_are_not_built_are_taken(void **state)
 {
     (void)state;
     struct options o = fresh();
-    set(&o, "typical_p", (struct value)INT(1));
+    set(&o, "guidance_scale", (struct value)INT(1));
     set(&o, "num_beam_groups", (struct value)INT(1));
     set(&o, "diversity_penalty", (struct value)REAL(0));
-    set(&o, "encoder_no_repeat_ngram_size", (struct value)INT(0));
-    set(&o, "renormalize_logits", (struct value)BOOL(false));
-    set(&o, "suppress_tokens", (struct value){ .kind = VALUE_LIST });
-}
-
-static char *name(const char *text)
-{
-    return (char *)(uintptr_t)text;
-}
-
-static int defaults(struct options *o, const struct setting *items, size_t count, struct error *err)
-{
-    struct setting copy[8];
-    memcpy(copy, items, count * sizeof *items);
-    const struct settings settings = { .items = copy, .count = count };
-    options_init(o);
-    return options_set_defaults(o, &settings, err);
+    set(&o, "penalty_alpha", (struct value)NOTHING);
+    set(&o, "low_memory", (struct value)BOOL(false));
+    set(&o, "constraints", (struct value){ .kind = VALUE_LIST });
 }
 
 static void a_models_defaults_are_taken_and_its_other_fields_passed_over(void **state)
@@ -229,10 +160,10 @@ static void a_models_defaults_are_taken_and_its_other_fields_passed_over(void **
     struct error err = { 0 };
     struct options o;
     const struct setting items[] = {
-        { name("bos_token_id"), INT(0) }, { name("transformers_version"), TEXT("5.24.0") },
-        { name("pad_token_id"), INT(1) }, { name("max_length"), INT(200) },
-        { name("top_k"), NOTHING },       { name("_from_model_config"), BOOL(true) },
-        { name("num_beams"), INT(4) },    { name("use_cache"), BOOL(false) },
+        { name_of("bos_token_id"), INT(0) }, { name_of("transformers_version"), TEXT("5.24.0") },
+        { name_of("pad_token_id"), INT(1) }, { name_of("max_length"), INT(200) },
+        { name_of("top_k"), NOTHING },       { name_of("_from_model_config"), BOOL(true) },
+        { name_of("num_beams"), INT(4) },    { name_of("use_cache"), BOOL(false) },
     };
     assert_int_equal(defaults(&o, items, 8, &err), 0);
     assert_true(o.bos_id == 0 && o.pad_id == 1 && o.num_beams == 4 && o.max_length == 200);
@@ -246,21 +177,58 @@ static void a_models_own_start_wins_over_bos(void **state)
     (void)state;
     struct error err = { 0 };
     struct options o;
-    const struct setting items[] = { { name("decoder_start_token_id"), INT(2) },
-                                     { name("bos_token_id"), INT(0) } };
+    const struct setting items[] = { { name_of("decoder_start_token_id"), INT(2) },
+                                     { name_of("bos_token_id"), INT(0) } };
     assert_int_equal(defaults(&o, items, 2, &err), 0);
     assert_int_equal(o.start_id, 2);
 }
 
-static void a_models_wish_that_is_not_built_is_refused(void **state)
+static void a_models_wish_that_is_not_built_is_refused_by_name(void **state)
+{
+    (void)state;
+    const struct setting items[] = {
+        { name_of("num_beam_groups"), INT(3) },
+        { name_of("diversity_penalty"), REAL(.5) },
+        { name_of("penalty_alpha"), REAL(.6) },
+        { name_of("constraints"), LIST(INT(1)) },
+        { name_of("force_words_ids"), LIST(LIST(INT(1))) },
+        { name_of("dola_layers"), TEXT("high") },
+        { name_of("low_memory"), BOOL(true) },
+        { name_of("guidance_scale"), REAL(1.5) },
+        { name_of("watermarking_config"), { .kind = VALUE_OBJECT } },
+        { name_of("prompt_lookup_num_tokens"), INT(3) },
+        { name_of("assistant_early_exit"), INT(2) },
+        { name_of("token_healing"), BOOL(true) },
+        { name_of("stop_strings"), LIST(TEXT("x")) },
+        { name_of("max_time"), REAL(2) },
+        { name_of("use_mtp"), BOOL(true) },
+    };
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
+        struct error err = { 0 };
+        struct options o;
+        print_message("    %s\n", items[i].name);
+        assert_int_equal(defaults(&o, &items[i], 1, &err), -1);
+        assert_int_equal(err.code, ERR_UNSUPPORTED);
+        assert_string_equal(err.param, items[i].name);
+    }
+}
+
+/* Such names may stand in a config.json for something else. */
+static void what_only_a_request_says_is_passed_over_in_a_folder(void **state)
 {
     (void)state;
     struct error err = { 0 };
     struct options o;
-    const struct setting items[] = { { name("num_beam_groups"), INT(3) } };
-    assert_int_equal(defaults(&o, items, 1, &err), -1);
-    assert_int_equal(err.code, ERR_UNSUPPORTED);
-    assert_string_equal(err.param, "num_beam_groups");
+    const struct setting items[] = {
+        { name_of("seed"), INT(-1) },
+        { name_of("stop"), TEXT("x") },
+        { name_of("source_lang"), TEXT("en") },
+        { name_of("logprobs"), TEXT("all") },
+        { name_of("output_attentions"), BOOL(true) },
+        { name_of("allowed_token_ids"), LIST(INT(99)) },
+    };
+    assert_int_equal(defaults(&o, items, 6, &err), 0);
+    assert_true(!o.output_attentions && !o.logprobs && !o.lists[LIST_ALLOWED]);
 }
 
 /* 0: not given. */
@@ -372,12 +340,8 @@ static void combinations_are_checked(void **state)
         { "forced_bos_token_id", INT(39), "eos_token_id", INT(39), ERR_NONE, "" },
         { "forced_bos_token_id", INT(40), "eos_token_id", INT(1), ERR_TOKEN_OUT_OF_RANGE,
           "forced_bos_token_id" },
-        { "forced_eos_token_id", INT(40), "eos_token_id", INT(1), ERR_TOKEN_OUT_OF_RANGE,
-          "forced_eos_token_id" },
         { "decoder_start_token_id", INT(40), "eos_token_id", INT(1), ERR_TOKEN_OUT_OF_RANGE,
           "decoder_start_token_id" },
-        { "eos_token_id", LIST(INT(1), INT(40)), "num_beams", INT(1), ERR_TOKEN_OUT_OF_RANGE,
-          "eos_token_id" },
         { "decoder_start_token_id", NOTHING, "num_beams", INT(1), ERR_MISSING_FIELD,
           "decoder_start_token_id" },
     };
@@ -412,23 +376,6 @@ static void a_sampling_row_without_a_seed_gets_its_own(void **state)
     assert_int_equal(seeds[2], 77);
 }
 
-static void describe(void *context, const char *option, const struct value *value)
-{
-    char *const text = context;
-    char *const end = text + strlen(text);
-    const size_t left = 512 - strlen(text);
-    if (value->kind == VALUE_INT)
-        snprintf(end, left, "%s=%lld ", option, (long long)value->integer);
-    else if (value->kind == VALUE_REAL)
-        snprintf(end, left, "%s=%g ", option, value->real);
-    else if (value->kind == VALUE_BOOL)
-        snprintf(end, left, "%s=%s ", option, value->boolean ? "true" : "false");
-    else if (value->kind == VALUE_TEXT)
-        snprintf(end, left, "%s=%s ", option, value->text);
-    else
-        snprintf(end, left, "%s=[%zu] ", option, value->count);
-}
-
 static void only_what_differs_is_described(void **state)
 {
     (void)state;
@@ -461,7 +408,8 @@ int main(void)
         cmocka_unit_test(neutral_values_of_options_that_are_not_built_are_taken),
         cmocka_unit_test(a_models_defaults_are_taken_and_its_other_fields_passed_over),
         cmocka_unit_test(a_models_own_start_wins_over_bos),
-        cmocka_unit_test(a_models_wish_that_is_not_built_is_refused),
+        cmocka_unit_test(a_models_wish_that_is_not_built_is_refused_by_name),
+        cmocka_unit_test(what_only_a_request_says_is_passed_over_in_a_folder),
         cmocka_unit_test(lengths_are_resolved),
         cmocka_unit_test(a_decoder_without_positions_has_only_the_limit),
         cmocka_unit_test(min_new_tokens_wins_over_min_length),

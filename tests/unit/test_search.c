@@ -1,4 +1,4 @@
-/* Searches over made-up logits: answers worked out by hand, endings, and what must not happen. */
+/* Searches over made-up logits: endings, paths, memory, and what must not happen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,155 +6,9 @@
 
 #include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "search_runs.h"
-
-static const float WANTS_END[8] = { .01f, .01f, .80f, .01f, .01f, .08f, .06f, .02f };
-
-static void expect(const struct search *s, size_t index, const char *tokens, double score)
-{
-    const struct sequence q = search_sequence(s, index);
-    char text[128] = "";
-    for (size_t i = 0; i < q.count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "",
-                 q.tokens[i]);
-    if (tokens)
-        assert_string_equal(text, tokens);
-    if (isnan(score))
-        assert_true(isnan((double)q.score));
-    else
-        assert_float_equal(q.score, score, 1e-5);
-}
-
-static struct search *run_u(struct options o, const float *vector)
-{
-    static struct options kept; /* the search borrows them */
-    kept = o;
-    resolve(&kept, 1);
-    return run(&kept, 8, (int32_t[]){ 2 }, 1, constant, vector);
-}
-
-/* One case of the analytic checkpoint: start = eos = 2; tokens are the new ones. */
-struct analytic {
-    const char *name;
-    const float *vector;
-    size_t max_length, max_new_tokens, min_length, min_new_tokens, beams;
-    double length_penalty, repetition_penalty;
-    int32_t forced_bos, forced_eos, second_eos;
-    const char *tokens;
-    double score;
-};
-
-static const struct analytic analytic[] = {
-    { "forced bos", P, 5, 0, 0, 0, 2, 1, 1, 3, -1, -1, "3 2", -0.60199 },
-    { "no forced eos", Q, 5, 0, 0, 0, 1, 1, 1, -1, -1, -1, "5 5 5 5", NAN },
-    { "forced eos", Q, 5, 0, 0, 0, 1, 1, 1, -1, 2, -1, "5 5 5 2", NAN },
-    { "forced eos, beams", Q, 5, 0, 0, 0, 2, 1, 1, -1, 2, -1, "5 5 5 2", -0.07902 },
-    { "max_new_tokens", Q, 0, 5, 0, 0, 1, 1, 1, -1, -1, -1, "5 5 5 5 5", NAN },
-    { "both lengths", Q, 10, 3, 0, 0, 1, 1, 1, -1, -1, -1, "5 5 5", NAN },
-    { "min_length", WANTS_END, 10, 0, 4, 0, 1, 1, 1, -1, -1, -1, "5 5 5 2", NAN },
-    { "min_new_tokens", WANTS_END, 10, 0, 0, 4, 1, 1, 1, -1, -1, -1, "5 5 5 5 2", NAN },
-    { "min_length, beams", P, 6, 0, 4, 0, 2, 0, 1, -1, -1, -1, "5 5 5 2", -3.95285 },
-    { "no penalty", P, 7, 0, 0, 0, 2, 0, 1, -1, -1, -1, "2", -1.20397 },
-    { "length_penalty 1", P, 7, 0, 0, 0, 2, 1, 1, -1, -1, -1, "5 5 5 5 5 5", -0.91629 },
-    { "length_penalty 2", P, 7, 0, 0, 0, 2, 2, 1, -1, -1, -1, "5 5 5 5 5 5", -0.15272 },
-    { "length_penalty -1", P, 7, 0, 0, 0, 2, -1, 1, -1, -1, -1, "2", -1.20397 },
-    { "two ends", P, 7, 0, 0, 0, 1, 1, 1, -1, -1, 5, "5", NAN },
-    { "repetition, greedy", P, 5, 0, 5, 0, 1, 1, 2, -1, -1, -1, "5 6 5 5", NAN },
-    { "repetition, beams", P, 5, 0, 5, 0, 2, 0, 2, -1, -1, -1, NULL, -6.19089 },
-};
-
-static void answers_worked_out_by_hand(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof analytic / sizeof analytic[0]; i++) {
-        const struct analytic *const a = &analytic[i];
-        struct options o = u_options();
-        o.max_length = a->max_length ? a->max_length : SIZE_MAX;
-        o.max_new_tokens = a->max_new_tokens ? a->max_new_tokens : SIZE_MAX;
-        o.min_length = a->min_length;
-        o.min_new_tokens = a->min_new_tokens ? a->min_new_tokens : SIZE_MAX;
-        o.num_beams = a->beams;
-        o.length_penalty = a->length_penalty;
-        o.repetition_penalty = a->repetition_penalty;
-        o.forced_bos_id = a->forced_bos;
-        o.forced_eos_id = a->forced_eos;
-        if (a->second_eos >= 0)
-            o.eos_ids[o.eos_count++] = a->second_eos;
-        print_message("    %s\n", a->name);
-        struct search *s = run_u(o, a->vector);
-        expect(s, 0, a->tokens, a->score);
-        search_destroy(&s);
-    }
-}
-
-static void the_second_beam_follows_the_first(void **state)
-{
-    (void)state;
-    struct options o = u_options();
-    o.max_length = 7;
-    o.num_beams = o.num_return_sequences = 2;
-    o.length_penalty = -1;
-    struct search *s = run_u(o, P);
-    assert_int_equal(search_sequence_count(s), 2);
-    expect(s, 0, "2", -1.20397);
-    expect(s, 1, "5 2", -4.24053);
-    search_destroy(&s);
-}
-
-static void a_row_without_a_length_ends_at_the_models_positions(void **state)
-{
-    (void)state;
-    struct search *s = run_u(u_options(), Q);
-    const struct sequence q = search_sequence(s, 0);
-    assert_int_equal(q.count + 1, 32);
-    assert_int_equal(q.finish_reason, FINISH_LENGTH);
-    assert_float_equal(q.logprob, 31 * log(.9), 1e-4);
-    search_destroy(&s);
-}
-
-static void equal_scores_give_the_lower_id(void **state)
-{
-    (void)state;
-    static const float flat[8] = { .125f, .125f, .125f, .125f, .125f, .125f, .125f, .125f };
-    for (size_t beams = 1; beams <= 2; beams++) {
-        struct options o = u_options();
-        o.max_new_tokens = 3;
-        o.num_beams = beams;
-        struct search *s = run_u(o, flat);
-        expect(s, 0, "0 0 0", beams == 1 ? NAN : -log(8));
-        search_destroy(&s);
-    }
-}
-
-static void top_logprobs_leave_out_removed_tokens(void **state)
-{
-    (void)state;
-    for (size_t beams = 1; beams <= 2; beams++) {
-        struct options o = u_options();
-        o.max_new_tokens = 2;
-        o.forced_bos_id = 3;
-        o.num_beams = beams;
-        o.logprobs = true;
-        o.top_logprobs = 3;
-        struct search *s = run_u(o, P);
-        const struct sequence q = search_sequence(s, 0);
-        assert_int_equal(q.count, 2);
-        assert_int_equal(q.tokens[0], 3);
-        assert_float_equal(q.token_logprobs[0], 0, 0);
-        assert_int_equal(q.top_logprobs[0].id, 3);
-        assert_int_equal(q.top_logprobs[1].id, -1);
-        assert_int_equal(q.top_logprobs[2].id, -1);
-        assert_int_equal(q.top_logprobs[3].id, 5);
-        assert_int_equal(q.top_logprobs[4].id, 2);
-        assert_int_equal(q.top_logprobs[5].id, 6);
-        assert_float_equal(q.top_logprobs[5].logprob, log(.2), 1e-6);
-        search_destroy(&s);
-    }
-}
 
 static void logprobs_are_absent_unless_asked(void **state)
 {
@@ -175,7 +29,7 @@ static void a_path_leads_through_every_token_of_its_hypothesis(void **state)
     static struct options o;
     for (int beams = 0; beams < 2; beams++) {
         int32_t token_at[64 * 6];
-        const uint32_t salt = 5;
+        const struct hashed salt = { .salt = 5 };
         size_t most = 0, least = SIZE_MAX;
         o = u_options();
         o.do_sample = o.seed_given = !beams;
@@ -290,6 +144,40 @@ static void logits_that_are_not_finite_are_an_error(void **state)
     }
 }
 
+/* They count as 0, also where a bias was added. */
+static void logits_that_are_not_finite_may_be_removed(void **state)
+{
+    (void)state;
+    static struct options o;
+    struct value six = { .kind = VALUE_INT, .integer = 6 };
+    struct value pair[] = { { .kind = VALUE_LIST, .items = &six, .count = 1 },
+                            { .kind = VALUE_REAL, .real = 2 } };
+    struct value item = { .kind = VALUE_LIST, .items = pair, .count = 2 };
+    const struct value bias = { .kind = VALUE_LIST, .items = &item, .count = 1 };
+    for (size_t beams = 1; beams <= 2; beams++) {
+        const float bad[] = { NAN, -INFINITY, -1e30f };
+        for (size_t i = 0; i < 3; i++) {
+            struct error err = { 0 };
+            float row[8];
+            for (size_t v = 0; v < 8; v++)
+                row[v] = v == 5 && i == 2 ? 1 : bad[i];
+            o = u_options();
+            o.num_beams = beams;
+            o.max_new_tokens = 1;
+            o.remove_invalid_values = true;
+            assert_int_equal(options_set(&o, "sequence_bias", &bias, &wide, "", &err), 0);
+            resolve(&o, 1);
+            struct search *s = start(&o, 8, (int32_t[]){ 2 }, 1);
+            assert_int_equal(search_step(s, row, &err), 0);
+            const struct sequence q = search_sequence(s, 0);
+            assert_int_equal(q.tokens[0], i == 2 ? 5 : 0);
+            assert_true(isfinite(q.logprob));
+            search_destroy(&s);
+            options_clear(&o);
+        }
+    }
+}
+
 static void rules_that_leave_no_token_are_an_error(void **state)
 {
     (void)state;
@@ -369,7 +257,8 @@ static void a_failed_allocation_is_clean(void **state)
         struct error err = { 0 };
         struct search *s;
         mem_fail_after(n);
-        const int rc = search_create(&s, &o, 8, (int32_t[]){ 2 }, 1, &err);
+        const struct search_input input = { .prefix = (int32_t[]){ 2 }, .prefix_count = 1 };
+        const int rc = search_create(&s, &o, 8, &input, &err);
         mem_fail_after(-1);
         if (rc == 0) {
             assert_true(n > 0);
@@ -397,29 +286,29 @@ static void an_admission_bound_grows_with_what_is_asked(void **state)
     (void)state;
     struct options o = u_options();
     resolve(&o, 1);
-    const size_t greedy = search_bytes(&o, 8);
+    const size_t greedy = search_bytes(&o, 8, 0);
     assert_true(greedy < 4096);
     o.num_beams = 4;
-    assert_true(search_bytes(&o, 8) > greedy);
+    assert_true(search_bytes(&o, 8, 0) > greedy);
     o.num_beams = 1;
     o.do_sample = true;
     o.top_p = .5;
-    assert_true(search_bytes(&o, 100000) >= 100000 * sizeof(float));
+    assert_true(search_bytes(&o, 100000, 0) >= 100000 * sizeof(float));
+    o.top_p = 1;
+    assert_int_equal(search_bytes(&o, 8, 1000), search_bytes(&o, 8, 0));
+    o.encoder_repetition_penalty = 2;
+    assert_true(search_bytes(&o, 8, 1000) >= 1000 * sizeof(float));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_worked_out_by_hand),
-        cmocka_unit_test(the_second_beam_follows_the_first),
-        cmocka_unit_test(a_row_without_a_length_ends_at_the_models_positions),
-        cmocka_unit_test(equal_scores_give_the_lower_id),
-        cmocka_unit_test(top_logprobs_leave_out_removed_tokens),
         cmocka_unit_test(logprobs_are_absent_unless_asked),
         cmocka_unit_test(a_path_leads_through_every_token_of_its_hypothesis),
         cmocka_unit_test(a_stopped_search_answers_with_what_there_is),
         cmocka_unit_test(a_stopped_beam_search_keeps_what_had_ended),
         cmocka_unit_test(logits_that_are_not_finite_are_an_error),
+        cmocka_unit_test(logits_that_are_not_finite_may_be_removed),
         cmocka_unit_test(rules_that_leave_no_token_are_an_error),
         cmocka_unit_test(extreme_options_give_finite_scores),
         cmocka_unit_test(more_candidates_than_tokens_is_no_overrun),

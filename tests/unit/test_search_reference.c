@@ -9,42 +9,48 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/json.h"
 #include "search_runs.h"
 
-enum { V_MAX = 64 };
+enum { V_MAX = 256, IDS_MAX = 32 };
 
-static struct value value_of(json_t *json, struct value *items)
-{
-    struct value value = { .kind = VALUE_NULL };
-    if (json_is_boolean(json))
-        value = (struct value){ .kind = VALUE_BOOL, .boolean = json_is_true(json) };
-    else if (json_is_integer(json))
-        value = (struct value){ .kind = VALUE_INT, .integer = json_integer_value(json) };
-    else if (json_is_real(json))
-        value = (struct value){ .kind = VALUE_REAL, .real = json_real_value(json) };
-    else if (json_is_string(json))
-        value = (struct value){ .kind = VALUE_TEXT,
-                                .text = (char *)(uintptr_t)json_string_value(json) };
-    else if (json_is_array(json)) {
-        value =
-            (struct value){ .kind = VALUE_LIST, .items = items, .count = json_array_size(json) };
-        for (size_t i = 0; i < value.count; i++)
-            items[i] = value_of(json_array_get(json, i), NULL);
-    }
-    return value;
-}
-
-static void set_all(struct options *o, json_t *json)
+static void set_all(struct options *o, json_t *json, const struct option_limits *limits)
 {
     const char *name;
     json_t *item;
     json_object_foreach (json, name, item) {
         struct error err = { 0 };
-        struct value items[EOS_MAX];
-        const struct value value = value_of(item, items);
-        if (options_set(o, name, &value, "parameters.", &err) < 0)
+        struct value value;
+        assert_int_equal(json_to_value(item, &value, &err), 0);
+        if (options_set(o, name, &value, limits, "parameters.", &err) < 0)
             fail_msg("%s", err.message);
+        value_clear(&value);
     }
+}
+
+/* Prefix and source of a case. */
+struct rows {
+    int32_t prefix[IDS_MAX], source[IDS_MAX];
+    struct search_input input;
+};
+
+static size_t read_ids(json_t *json, int32_t ids[IDS_MAX])
+{
+    const size_t count = json_array_size(json);
+    assert_true(count <= IDS_MAX);
+    for (size_t i = 0; i < count; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(json, i));
+    return count;
+}
+
+static void read_rows(struct rows *rows, json_t *json)
+{
+    const size_t prefix_count = read_ids(json_object_get(json, "prefix"), rows->prefix);
+    rows->input = (struct search_input){ .prefix = rows->prefix,
+                                         .prefix_count = prefix_count,
+                                         .source = rows->source,
+                                         .source_count = read_ids(json_object_get(json, "source"),
+                                                                  rows->source) };
 }
 
 static double number(json_t *json, const char *name)
@@ -85,35 +91,39 @@ static json_t *golden(void)
     return root;
 }
 
+/* One case of its file. */
+static void check_case(json_t *c)
+{
+    struct option_limits limits = wide;
+    struct error err = { 0 };
+    struct options o;
+    struct rows rows;
+    const struct hashed hash = { .salt = (uint32_t)number(c, "salt"),
+                                 .wild = (int)number(c, "wild") };
+    char *const text = json_dumps(c, JSON_COMPACT);
+    read_rows(&rows, c);
+    limits.vocabulary = (size_t)number(c, "vocabulary");
+    options_init(&o);
+    o.start_id = rows.prefix[0];
+    o.logprobs = true;
+    set_all(&o, json_object_get(c, "options"), &limits);
+    if (options_resolve(&o, &limits, rows.input.prefix_count, "parameters.", &err) < 0)
+        fail_msg("%s in %s", err.message, text);
+    struct search *s = run_from(&o, limits.vocabulary, &rows.input, hashed, &hash);
+    compare(s, json_object_get(c, "sequences"), text, o.num_beams > 1);
+    free(text);
+    search_destroy(&s);
+    options_clear(&o);
+}
+
 static void the_reference_gives_the_same_answers(void **state)
 {
     (void)state;
     json_t *const root = golden();
     json_t *const cases = json_object_get(root, "cases");
-    assert_true(json_array_size(cases) >= 200);
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        json_t *const c = json_array_get(cases, i);
-        json_t *const prefix = json_object_get(c, "prefix");
-        struct option_limits limits = wide;
-        struct error err = { 0 };
-        struct options o;
-        int32_t ids[8];
-        const size_t count = json_array_size(prefix);
-        const uint32_t salt = (uint32_t)number(c, "salt");
-        for (size_t j = 0; j < count; j++)
-            ids[j] = (int32_t)json_integer_value(json_array_get(prefix, j));
-        limits.vocabulary = (size_t)number(c, "vocabulary");
-        options_init(&o);
-        o.start_id = ids[0];
-        o.logprobs = true;
-        set_all(&o, json_object_get(c, "options"));
-        assert_int_equal(options_resolve(&o, &limits, count, "parameters.", &err), 0);
-        struct search *s = run(&o, limits.vocabulary, ids, count, hashed, &salt);
-        char *const text = json_dumps(c, JSON_COMPACT);
-        compare(s, json_object_get(c, "sequences"), text, o.num_beams > 1);
-        free(text);
-        search_destroy(&s);
-    }
+    assert_true(json_array_size(cases) >= 300);
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        check_case(json_array_get(cases, i));
     json_decref(root);
 }
 
@@ -130,44 +140,55 @@ static void from_json(const void *context, const int32_t *tokens, size_t length,
         row[v] = (float)json_number_value(json_array_get(((const struct scores *)context)->row, v));
 }
 
+/* One distribution of its file. */
+static void check_warp(json_t *w, size_t index)
+{
+    json_t *const expected = json_object_get(w, "logprobs");
+    const struct scores scores = { .row = json_object_get(w, "scores") };
+    const size_t V = json_array_size(expected);
+    float logprobs[V_MAX];
+    struct option_limits limits = wide;
+    struct error err = { 0 };
+    struct options o = u_options();
+    struct rows rows;
+    assert_true(V <= V_MAX);
+    read_rows(&rows, w);
+    limits.vocabulary = V;
+    limits.top_logprobs_max = V_MAX;
+    o.do_sample = o.logprobs = true;
+    o.max_new_tokens = 1;
+    o.top_logprobs = V;
+    o.eos_ids[0] = 3;
+    set_all(&o, json_object_get(w, "options"), &limits);
+    if (options_resolve(&o, &limits, rows.input.prefix_count, "parameters.", &err) < 0)
+        fail_msg("%s in warp %zu", err.message, index);
+    struct search *s = run_from(&o, V, &rows.input, from_json, &scores);
+    for (size_t v = 0; v < V; v++)
+        logprobs[v] = -INFINITY;
+    for (size_t j = 0; j < V; j++) {
+        const struct token_logprob *const top = &search_sequence(s, 0).top_logprobs[j];
+        if (top->id >= 0)
+            logprobs[top->id] = top->logprob;
+    }
+    for (size_t v = 0; v < V; v++) {
+        json_t *const e = json_array_get(expected, v);
+        if (json_is_null(e) != (logprobs[v] == -INFINITY))
+            fail_msg("token %zu of warp %zu", v, index);
+        if (!json_is_null(e))
+            assert_float_equal(logprobs[v], json_number_value(e), 2e-5);
+    }
+    search_destroy(&s);
+    options_clear(&o);
+}
+
 static void the_reference_keeps_the_same_tokens_when_sampling(void **state)
 {
     (void)state;
     json_t *const root = golden();
     json_t *const warps = json_object_get(root, "warps");
-    assert_true(json_array_size(warps) >= 50);
-    for (size_t i = 0; i < json_array_size(warps); i++) {
-        json_t *const w = json_array_get(warps, i);
-        json_t *const expected = json_object_get(w, "logprobs");
-        const struct scores scores = { .row = json_object_get(w, "scores") };
-        const size_t V = json_array_size(expected);
-        float logprobs[V_MAX];
-        struct option_limits limits = wide;
-        struct error err = { 0 };
-        struct options o = u_options();
-        limits.vocabulary = V;
-        o.do_sample = o.logprobs = true;
-        o.max_new_tokens = 1;
-        o.top_logprobs = V;
-        set_all(&o, json_object_get(w, "options"));
-        assert_int_equal(options_resolve(&o, &limits, 1, "parameters.", &err), 0);
-        struct search *s = run(&o, V, (int32_t[]){ 2 }, 1, from_json, &scores);
-        for (size_t v = 0; v < V; v++)
-            logprobs[v] = -INFINITY;
-        for (size_t j = 0; j < V; j++) {
-            const struct token_logprob *const top = &search_sequence(s, 0).top_logprobs[j];
-            if (top->id >= 0)
-                logprobs[top->id] = top->logprob;
-        }
-        for (size_t v = 0; v < V; v++) {
-            json_t *const e = json_array_get(expected, v);
-            if (json_is_null(e) != (logprobs[v] == -INFINITY))
-                fail_msg("token %zu of warp %zu", v, i);
-            if (!json_is_null(e))
-                assert_float_equal(logprobs[v], json_number_value(e), 2e-5);
-        }
-        search_destroy(&s);
-    }
+    assert_true(json_array_size(warps) >= 100);
+    for (size_t i = 0; i < json_array_size(warps); i++)
+        check_warp(json_array_get(warps, i), i);
     json_decref(root);
 }
 

@@ -10,7 +10,7 @@
 
 #include "../../src/http/error_table.h"
 #include "../../src/http/float_text.h"
-#include "../../src/http/writer.h"
+#include "http/writer.h"
 
 static void check_float(float value, const char *expected)
 {
