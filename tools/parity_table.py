@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Writes docs/parity.md from the results that tests/parity/run.py left.
+
+    tools/parity_table.py build/parity/results docs/parity.md
+"""
+
+import json
+import os
+import sys
+
+HEAD = """# Parity with Transformers
+
+Made by `{command}`; do not edit.
+
+Each row is a small model with random shapes and weights, written by Transformers' own classes, and what the daemon answers
+about it compared with what Transformers answers ({versions}, float32, eager attention, CPU).
+
+- Errors are the largest `|seqd − reference| / max(1, |reference|)`: of encoder states and pooled vectors over masks of every kind,
+  of attention weights, and of the log-probabilities of **all** tokens of the vocabulary under teacher forcing.
+- Greedy and beam rows are equal if every id, score, log-probability and reason of ending is. Sampling is compared as a
+  distribution: at each place the processed probabilities of all tokens, given what was drawn.
+- Requests have random combinations of {options} options, one to three rows, prefixes, and an object of options for each row at
+  times; {combos} requests for each model, many at once. What the reference itself refuses is not asked.
+- A near-tie is a difference that a gap below 1e-4 in the reference's own logits explains. The other differences would be
+  in the last column.
+
+| model | encode | attentions | log-probabilities | greedy equal | beams equal | sampling equal | options | near-ties | unexplained |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+TAIL = """
+All: {rows} rows, {near} near-ties, {bad} unexplained differences.{cache}
+
+`tools/parity.py DIR URL` makes the same comparison for a folder of yours.
+"""
+
+
+def number(result, kind):
+    error = result["errors"].get(kind)
+    return "" if error is None else f"{error:.0e}"
+
+
+def share(result, kind):
+    if not result["generates"] or kind not in result["rows"]:
+        return ""
+    return f"{result['equal'][kind]}/{result['rows'][kind]}"
+
+
+def row(result):
+    storage = ", ".join(result.get("storage", ["F32"]))
+    name = result["name"] + ("" if storage == "F32" else f" ({storage})")
+    if "broken" in result:
+        return f"| {name} | {result['broken']} |" + " |" * 8
+    generates = result["generates"]
+    cells = [
+        name,
+        number(result, "encode"),
+        number(result, "attentions"),
+        number(result, "score"),
+        share(result, "greedy"),
+        share(result, "beams"),
+        share(result, "sample"),
+        f"{len(result['options'])}/{result['options_known']}" if generates else "",
+        str(len(result["near_ties"])) if generates else "",
+        str(len(result["failures"])),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def cache_note(results):
+    names = [r["name"] for r in results if not r.get("reference_cache", True)]
+    if not names:
+        return ""
+    return (f" For {', '.join(names)} the reference ran without its key/value cache, with which it\n"
+            "contradicts its own forward pass (T5 with more decoder than encoder layers).")
+
+
+def load(folder):
+    from_file = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                result = json.load(file)
+            from_file[result["name"]] = result
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/parity"))
+    from families import FAMILIES
+
+    return [from_file[name] for name in FAMILIES if name in from_file]
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    results = load(sys.argv[1])
+    whole = [r for r in results if "broken" not in r]
+    if not whole:
+        sys.exit(f"{sys.argv[1]} holds no results; run tests/parity/run.py first")
+    text = HEAD.format(
+        command="make parity-table PYTHON=...",
+        versions=whole[0]["versions"],
+        options=max(r["options_known"] for r in whole),
+        combos=max(r["combos"] for r in whole),
+    )
+    text += "\n".join(map(row, results)) + "\n"
+    text += TAIL.format(
+        rows=sum(sum(r["rows"].values()) for r in whole),
+        near=sum(len(r["near_ties"]) for r in whole),
+        bad=sum(len(r["failures"]) for r in whole),
+        cache=cache_note(whole),
+    )
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()
