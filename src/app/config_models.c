@@ -17,17 +17,39 @@ void config_models_clear(struct configuration *config)
     config->model_count = 0;
 }
 
-/* The last part of the path, without slashes after it: *length bytes from the result. */
-static const char *folder_name(const char *path, size_t *length)
+/* A part of a path: `length` bytes at `start`. */
+struct part {
+    const char *start;
+    size_t length;
+};
+
+/* The last part of the path's first `end` bytes, without slashes after it. */
+static struct part last_part(const char *path, size_t end)
 {
-    size_t end = strlen(path);
     while (end > 0 && path[end - 1] == '/')
         end--;
     size_t start = end;
     while (start > 0 && path[start - 1] != '/')
         start--;
-    *length = end - start;
-    return path + start;
+    return (struct part){ path + start, end - start };
+}
+
+/* The folder's own name; in a Hugging Face cache, models--ORGANISATION--NAME/snapshots/REVISION,
+ * that is NAME. */
+static struct part folder_name(const char *path)
+{
+    static const char snapshots[] = "snapshots", models[] = "models--";
+    const struct part own = last_part(path, strlen(path));
+    const struct part parent = last_part(path, (size_t)(own.start - path));
+    const struct part top = last_part(path, (size_t)(parent.start - path));
+    if (parent.length != strlen(snapshots) ||
+        strncmp(parent.start, snapshots, parent.length) != 0 || top.length <= strlen(models) ||
+        strncmp(top.start, models, strlen(models)) != 0)
+        return own;
+    size_t start = top.length;
+    while (strncmp(top.start + start - 2, "--", 2) != 0)
+        start--;
+    return start < top.length ? (struct part){ top.start + start, top.length - start } : own;
 }
 
 static bool is_name(const char *name, size_t length)
@@ -58,9 +80,9 @@ int config_models_add(struct configuration *config, const char *name, const char
         config_models_clear(config);
     config->models_origin = origin;
 
-    size_t length = name ? strlen(name) : 0;
-    if (!name)
-        name = folder_name(path, &length);
+    const struct part own = name ? (struct part){ name, strlen(name) } : folder_name(path);
+    const size_t length = own.length;
+    name = own.start;
     if (!is_name(name, length))
         return error_set(err, ERR_CONFIG,
                          "%s: \"%.*s\" cannot be a model's name: 1 to %d letters, digits and "

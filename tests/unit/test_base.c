@@ -130,6 +130,23 @@ static void the_first_error_wins(void **state)
     assert_string_equal(err.message, "9 tokens");
 }
 
+static void a_message_that_is_cut_ends_in_a_whole_character(void **state)
+{
+    (void)state;
+    char text[1024];
+    for (size_t before = 0; before < 4; before++) {
+        struct error err = { 0 };
+        memset(text, 'a', before);
+        for (size_t i = before; i + 3 < sizeof text; i += 3)
+            memcpy(text + i, "\xE2\x82\xAC", 4);
+        assert_int_equal(error_set(&err, ERR_INTERNAL, "%s", text), -1);
+        const size_t length = strlen(err.message);
+        assert_true(length + 4 > sizeof err.message - 1);
+        assert_int_equal((length - before) % 3, 0);
+        assert_memory_equal(err.message, text, length);
+    }
+}
+
 /* What `write_lines` puts on stderr. */
 static void capture(char *text, size_t room, void (*write_lines)(void))
 {
@@ -271,6 +288,7 @@ int main(void)
         cmocka_unit_test(arena_blocks_are_aligned_and_a_release_gives_them_back),
         cmocka_unit_test(an_arena_that_cannot_be_reserved_is_an_error),
         cmocka_unit_test(the_first_error_wins),
+        cmocka_unit_test(a_message_that_is_cut_ends_in_a_whole_character),
         cmocka_unit_test(a_text_in_the_log_cannot_forge_a_line_or_a_field),
         cmocka_unit_test(a_line_that_is_too_long_is_cut_and_still_whole),
         cmocka_unit_test(lines_below_the_level_are_dropped),
