@@ -48,7 +48,9 @@ def page(a, result, reference, model):
     yield f"daemon      {a.url}, model {model['id']}"
     yield f"reference   {reference.versions()}, float32, eager attention"
     if not result["reference_cache"]:
-        yield "            without its key/value cache, with which it contradicts itself here"
+        yield "            without its key/value cache, which fails for this model"
+    if not result["reference_prefixes"]:
+        yield "            which contradicts itself about decoder_input_ids: none are sent"
     yield f"requests    seed {a.seed}, {a.samples} option combinations"
     if reference.missing:
         yield f"            the reference misses {', '.join(reference.missing[:4])}"

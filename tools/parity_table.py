@@ -29,7 +29,7 @@ about it compared with what Transformers answers ({versions}, float32, eager att
 """
 
 TAIL = """
-All: {rows} rows, {near} near-ties, {bad} unexplained differences.{cache}
+All: {rows} rows, {near} near-ties, {bad} unexplained differences.{notes}
 
 `tools/parity.py DIR URL` makes the same comparison for a folder of yours.
 """
@@ -67,12 +67,18 @@ def row(result):
     return "| " + " | ".join(cells) + " |"
 
 
-def cache_note(results):
-    names = [r["name"] for r in results if not r.get("reference_cache", True)]
-    if not names:
-        return ""
-    return (f" For {', '.join(names)} the reference ran without its key/value cache, with which it\n"
-            "contradicts its own forward pass (T5 with more decoder than encoder layers).")
+def reference_note(results):
+    """Where the reference contradicts its own forward pass and is asked otherwise."""
+    uncached = [r["name"] for r in results if not r.get("reference_cache", True)]
+    unprefixed = [r["name"] for r in results if not r.get("reference_prefixes", True)]
+    text = ""
+    if uncached:
+        text += (f"\nFor {', '.join(uncached)} the reference ran without its key/value cache, which "
+                 "fails when a T5 has\nmore decoder than encoder layers.")
+    if unprefixed:
+        text += (f"\n{', '.join(unprefixed)} got no prefixes: the reference does not mask what comes "
+                 "later in one.")
+    return text
 
 
 def load(folder):
@@ -106,7 +112,7 @@ def main():
         rows=sum(sum(r["rows"].values()) for r in whole),
         near=sum(len(r["near_ties"]) for r in whole),
         bad=sum(len(r["failures"]) for r in whole),
-        cache=cache_note(whole),
+        notes=reference_note(whole),
     )
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write(text)

@@ -106,6 +106,10 @@ static int read_bart(const struct family *family, struct model_config *config, c
     const bool counted = traits->position_count != COUNT_PLACES;
     if (fields_read(&f, fields, sizeof fields / sizeof *fields, json, file, err) < 0)
         return -1;
+    if (traits->position_kind == POSITION_FAIRSEQ && f.d_model < 4)
+        return error_set(err, ERR_BAD_MODEL,
+                         "%s: \"d_model\" is %zu; the sinusoids of this family need 4", file,
+                         f.d_model);
     *config = (struct model_config){
         .family = family->model_type,
         .width = f.d_model,

@@ -37,8 +37,8 @@ void sinusoids(enum position_kind kind, size_t index, size_t pad_row, float *row
     const float step = -(float)(log(10000.0) / ((double)half - 1.0));
     for (size_t i = 0; i < D; i++) {
         if (kind == POSITION_FAIRSEQ) {
-            const float angle = (float)index * expf((float)(i % sines) * step);
             const bool is_zero = index == pad_row || i >= 2 * half;
+            const float angle = is_zero ? 0.0f : (float)index * expf((float)(i % sines) * step);
             row[i] = is_zero ? 0.0f : i < sines ? sinf(angle) : cosf(angle);
             continue;
         }

@@ -1,5 +1,7 @@
 #include "search/options.h"
 
+#include <string.h>
+
 #include "options_read.h"
 
 static void *field_of(struct options *options, const struct option *option)
@@ -184,6 +186,23 @@ int options_set(struct options *options, const char *name, const struct value *v
     return 0;
 }
 
+static bool samples(const struct settings *defaults)
+{
+    for (size_t i = 0; i < defaults->count; i++)
+        if (strcmp(defaults->items[i].name, "do_sample") == 0)
+            return defaults->items[i].value.kind == VALUE_BOOL && defaults->items[i].value.boolean;
+    return false;
+}
+
+/* Folders that do not sample may say a temperature of 0; the reference does not look at it. */
+static bool is_idle(const struct setting *setting, const struct settings *defaults)
+{
+    const struct value *value = &setting->value;
+    const bool zero = (value->kind == VALUE_REAL && value->real == 0) ||
+                      (value->kind == VALUE_INT && value->integer == 0);
+    return zero && strcmp(setting->name, "temperature") == 0 && !samples(defaults);
+}
+
 int options_set_defaults(struct options *options, const struct settings *defaults,
                          const struct option_limits *limits, struct error *err)
 {
@@ -193,7 +212,8 @@ int options_set_defaults(struct options *options, const struct settings *default
         const struct reading reading = {
             .option = option, .limits = limits, .param = "", .err = err
         };
-        if (!option || option->request_alone || value->kind == VALUE_NULL)
+        if (!option || option->request_alone || value->kind == VALUE_NULL ||
+            is_idle(&defaults->items[i], defaults))
             continue;
         if (set_value(options, &reading, value) < 0)
             return -1;

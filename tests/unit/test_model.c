@@ -147,7 +147,7 @@ static void a_folder_without_safetensors_says_what_is_there(void **state)
     folder_text(&folder, "pytorch_model.bin", "x");
     assert_refused(&folder, "only safetensors are read");
     folder_remove(&folder);
-    assert_refused(&folder, "config.json: no such file");
+    assert_refused(&folder, "no such folder");
 }
 
 static void every_failed_allocation_is_clean(void **state)
@@ -241,6 +241,29 @@ static void generation_config_hides_the_options_of_config(void **state)
     folder_remove(&folder);
 }
 
+static void an_older_file_forces_bos_by_another_name(void **state)
+{
+    (void)state;
+    const struct folder folder = folder_create();
+    struct model *model;
+    struct error err;
+    char config[512];
+    snprintf(config, sizeof config,
+             "%.*s, \"bos_token_id\": 5, \"force_bos_token_to_be_generated\": true}",
+             (int)strlen(folder_config) - 1, folder_config);
+    folder_text(&folder, "config.json", config);
+    folder_weights(&folder, (struct folder_options){ 0 });
+    assert_int_equal(open_folder(&folder, &model, &err), 0);
+    assert_non_null(find_default(model, "forced_bos_token_id"));
+    assert_int_equal(find_default(model, "forced_bos_token_id")->integer, 5);
+    model_close(&model);
+    folder_text(&folder, "generation_config.json", "{\"num_beams\": 2}");
+    assert_int_equal(open_folder(&folder, &model, &err), 0);
+    assert_null(find_default(model, "forced_bos_token_id"));
+    model_close(&model);
+    folder_remove(&folder);
+}
+
 static void what_is_no_file_or_no_object_is_refused_at_once(void **state)
 {
     (void)state;
@@ -316,6 +339,9 @@ static void defaults_that_no_request_could_use_are_refused(void **state)
         { "{\"penalty_alpha\": 0.6}", "penalty_alpha" },
         { "{\"num_beam_groups\": 2}", "num_beam_groups" },
         { "{\"num_beams\": \"x\"}", "num_beams" },
+        { "{\"temperature\": 0.0, \"do_sample\": true}", "temperature" },
+        { "{\"temperature\": 0.0, \"do_sample\": false}", NULL }, /* it is not looked at */
+        { "{\"temperature\": 0}", NULL },
         { "{\"num_beams\": 99}", NULL }, /* beyond a limit: requests may ask for less */
     };
     const struct folder folder = folder_create();
@@ -348,6 +374,7 @@ int main(void)
         cmocka_unit_test(every_failed_allocation_is_clean),
         cmocka_unit_test(narrow_and_unaligned_weights_give_what_their_floats_give),
         cmocka_unit_test(generation_config_hides_the_options_of_config),
+        cmocka_unit_test(an_older_file_forces_bos_by_another_name),
         cmocka_unit_test(what_is_no_file_or_no_object_is_refused_at_once),
         cmocka_unit_test(tensors_are_checked_before_positions_are_computed),
         cmocka_unit_test(special_ids_come_from_config_unless_the_defaults_say_others),

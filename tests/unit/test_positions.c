@@ -49,6 +49,7 @@ static void m2m_divides_by_one_less_than_half_and_its_padding_is_zero(void **sta
     assert_row(POSITION_FAIRSEQ, 0, 1, 8, ROW(0, 0, 0, 0, 1, 1, 1, 1));
     assert_row(POSITION_FAIRSEQ, 2, 2, 7, ROW(0, 0, 0, 0, 0, 0, 0));
     assert_row(POSITION_FAIRSEQ, 3, 2, 7, ROW(.14112f, .029996f, .0003f, -.989992f, .99955f, 1, 0));
+    assert_row(POSITION_FAIRSEQ, 3, 1, 1, ROW(0));
 }
 
 static void far_positions_are_as_exact_as_near_ones(void **state)
