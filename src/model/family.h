@@ -31,6 +31,15 @@ struct tensor_names {
     const char *output_bias;      /* a whole name, its ending included */
 };
 
+/* The names that fairseq gave, which BART's descendants and our own family keep. */
+#define FAIRSEQ_NAMES                                                                              \
+    .tokens = "*.embed_tokens", .positions = "*.embed_positions",                                  \
+    .embedding_norm = "*.layernorm_embedding", .final_norm = "*.layer_norm",                       \
+    .layer = "*.layers.#.", .self = "self_attn.", .cross = "encoder_attn.", .q = "q_proj",         \
+    .k = "k_proj", .v = "v_proj", .out = "out_proj", .self_norm = "self_attn_layer_norm",          \
+    .cross_norm = "encoder_attn_layer_norm", .ffn_norm = "final_layer_norm", .ffn_in = "fc1",      \
+    .ffn_out = "fc2"
+
 struct family {
     const char *model_type;
     /* Checks and reads; `file` is for errors. */
