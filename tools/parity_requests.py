@@ -160,7 +160,7 @@ class Maker:
     def forced_eos(self):
         eos = self.reference.eos or self.spoken()
         some = [self.random.choice(eos + self.spoken()) for _ in range(2)]
-        return some if self.chance(0.15) else some[0]
+        return some if self.chance(0.05) else some[0]
 
     def bias(self):
         pairs = [[phrase, self.real(-8, 6)] for phrase in self.phrases(4)]
@@ -267,7 +267,7 @@ class Maker:
                     options[name] = None
 
     def prefix(self):
-        if not self.chance(0.22):
+        if not self.reference.prefixes_work or not self.chance(0.22):
             return None
         prefix = [self.random.choice(self.target) for _ in range(self.random.randint(1, 4))]
         if self.reference.eos and self.chance(0.1):

@@ -212,4 +212,5 @@ class Session:
             "options": sorted(self.used & set(OPTIONS)),
             "options_known": len(OPTIONS),
             "reference_cache": getattr(self.reference, "cache_works", True),
+            "reference_prefixes": getattr(self.reference, "prefixes_work", True),
         }

@@ -72,7 +72,17 @@ def usual_defaults(r, eos):
         ("max_length", 0.4, r.randint(12, 20)),
         ("renormalize_logits", 0.1, True),
         ("eos_token_id", 0.15, [eos, 7]),
-        ("do_sample", 0.05, True),
+        ("do_sample", 0.08, True),
+        ("temperature", 0.5, 0.7),
+        ("top_k", 0.5, 12),
+        ("repetition_penalty", 0.12, 1.2),
+        ("encoder_repetition_penalty", 0.06, 1.1),
+        ("suppress_tokens", 0.08, [9, 12]),
+        ("begin_suppress_tokens", 0.08, [11, 13]),
+        ("bad_words_ids", 0.08, [[8], [6, 19]]),
+        ("sequence_bias", 0.06, [[[10], -2.0], [[5, 18], 1.5]]),
+        ("exponential_decay_length_penalty", 0.06, [4, 1.1]),
+        ("remove_invalid_values", 0.06, True),
     ):
         if r.random() < probability:
             some[name] = value
@@ -81,6 +91,9 @@ def usual_defaults(r, eos):
     if some.get("num_beams", 1) == 1:  # what beams alone heed may not be saved without them
         some.pop("length_penalty", 0)
         some.pop("early_stopping", 0)
+    if not some.get("do_sample"):  # nor what sampling alone heeds
+        some.pop("temperature", 0)
+        some.pop("top_k", 0)
     return some
 
 
@@ -115,6 +128,8 @@ def marian(r, shared=True, tied=True):
                      share_encoder_decoder_embeddings=shared, tie_word_embeddings=tied)
     plan.model = "MarianMTModel"
     plan.generation["bad_words_ids"] = [[pad]]
+    if not shared:  # the reference fails on a source id that is no target id
+        plan.generation.pop("encoder_repetition_penalty", 0)
     return plan
 
 
@@ -148,8 +163,10 @@ def blenderbot_small(r):
 def fsmt(r):
     shape = bart_shape(r)
     source = shape.pop("vocab_size")
-    return bart_plan(r, "FSMT", (1, 0, 2, 2), shape, langs=["en", "de"], src_vocab_size=source,
+    plan = bart_plan(r, "FSMT", (1, 0, 2, 2), shape, langs=["en", "de"], src_vocab_size=source,
                      tgt_vocab_size=source + r.choice([-9, 0, 12]), tie_word_embeddings=False)
+    plan.generation.pop("encoder_repetition_penalty", 0)
+    return plan
 
 
 def t5_shape(r):
@@ -250,7 +267,7 @@ def camembert(r):
 
 
 def mpnet(r):
-    return bert_plan(r, "MPNet", 1, 2, relative_attention_num_buckets=r.choice([16, 32]))
+    return bert_plan(r, "MPNet", 1, 2)
 
 
 def distilbert(r):
