@@ -160,7 +160,9 @@ change() { # FILE JQ_FILTER
     change config.json '.model_type = "gpt2"'
     found 1 "$folder" '(.problems | length) == 1 and (.problems[0].message | test("gpt2")) and
         (has("family") | not)'
-    found 1 "$BATS_TEST_TMPDIR/nowhere" '.problems[0].message | test("config.json")'
+    found 1 "$BATS_TEST_TMPDIR/nowhere" '.problems[0].message | test("nowhere: no such folder")'
+    mkdir -p "$BATS_TEST_TMPDIR/cache/snapshots"
+    found 1 "$BATS_TEST_TMPDIR/cache" '.problems[0].message | test("cache/snapshots/REVISION")'
     take vanilla_post
     echo '{"type": "nonsense"}' >"$folder/vocab.json"
     found 1 "$folder" '.problems[0].message | test("vocab.json")'
