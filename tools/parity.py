@@ -45,8 +45,8 @@ def served_model(client, wanted):
 def page(a, result, reference, model):
     failures = result["failures"]
     yield f"folder      {a.folder} ({result['family']})"
-    yield f"daemon      {a.url}, model {model['id']}"
-    yield f"reference   {reference.versions()}, float32, eager attention"
+    yield f"daemon      {a.url}, model {model['id']}, {result['daemon'] or 'version unknown'}"
+    yield f"reference   {result['versions']}, float32, eager attention"
     if not result["reference_cache"]:
         yield "            without its key/value cache, which fails for this model"
     if not result["reference_prefixes"]:
@@ -106,7 +106,7 @@ def main():
     print("\n".join(page(a, result, reference, model)))
     if a.json:
         with open(a.json, "w", encoding="utf-8") as file:
-            json.dump(dict(result, versions=reference.versions()), file, indent=1)
+            json.dump(result, file, indent=1)
     sys.exit(bool(result["failures"]))
 
 

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -39,6 +40,16 @@ class Client:
         except OSError as error:
             return 0, f"no answer: {error}"
 
+    def version(self):
+        """The daemon's own words for itself, or None if it does not show its metrics."""
+        with contextlib.suppress(OSError):
+            with self.open("/metrics") as reply:
+                found = re.search(r"^seqd_build_info{(.*)}", reply.read().decode(), re.MULTILINE)
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', found[1])) if found else {}
+            if labels:
+                return "seqd {version} ({commit}, kernels {kernels})".format(**labels)
+        return None
+
     def ready(self):
         with contextlib.suppress(OSError):
             with self.open("/readyz"):
@@ -70,7 +81,7 @@ def serving(command, folder, log_path, seconds=60):
     """A client of a daemon that serves the folder.  `command`: words with {folder} and {port}."""
     port = free_port()
     words = [word.format(folder=folder, port=port) for word in command]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SEQD_")}
+    environment = {k: v for k, v in os.environ.items() if k == "SEQD_ISA" or not k.startswith("SEQD_")}
     with open(log_path, "wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=environment)
     try:

@@ -203,6 +203,8 @@ class Session:
             "family": self.reference.family,
             "seed": self.seed,
             "generates": self.reference.generates,
+            "versions": self.reference.versions(),
+            "daemon": self.client.version(),
             "errors": self.errors,
             "rows": self.rows,
             "equal": self.equal,

@@ -13,7 +13,7 @@ HEAD = """# Parity with Transformers
 Made by `{command}`; do not edit.
 
 Each row is a small model with random shapes and weights, written by Transformers' own classes, and what the daemon answers
-about it compared with what Transformers answers ({versions}, float32, eager attention, CPU).
+about it ({daemon}) compared with what Transformers answers ({versions}, float32, eager attention, CPU).
 
 - Errors are the largest `|seqd − reference| / max(1, |reference|)`: of encoder states and pooled vectors over masks of every kind,
   of attention weights, and of the log-probabilities of **all** tokens of the vocabulary under teacher forcing.
@@ -101,8 +101,12 @@ def main():
     whole = [r for r in results if "broken" not in r]
     if not whole:
         sys.exit(f"{sys.argv[1]} holds no results; run tests/parity/run.py first")
+    runs = {(r["daemon"], r["versions"], r["seed"], r["combos"]) for r in whole}
+    if len(runs) > 1:
+        sys.exit(f"{sys.argv[1]} holds results of different runs: {sorted(runs)}")
     text = HEAD.format(
         command="make parity-table PYTHON=...",
+        daemon=whole[0]["daemon"],
         versions=whole[0]["versions"],
         options=max(r["options_known"] for r in whole),
         combos=max(r["combos"] for r in whole),

@@ -10,10 +10,14 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from families import FAMILIES, config_class
+from families import FAMILIES
 
 LESSONS = 120
 BATCH = 16
+
+
+def config_class(plan):
+    return getattr(transformers, plan.model).config_class
 
 
 def build(plan):

@@ -5,8 +5,6 @@ FAMILIES names what is tested; a value is a function of a `random.Random` that g
 
 from dataclasses import dataclass, field
 
-import transformers
-
 
 # Those of well-known models twice.
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu", "swish"] * 2 + [
@@ -326,7 +324,3 @@ FAMILIES = {
     "distilbert": distilbert,
     "bert_f16": saved(bert, "f16"),
 }
-
-
-def config_class(plan):
-    return getattr(transformers, plan.model).config_class

@@ -55,7 +55,7 @@ def test_family(name, a):
         session = Session(reference, client, a.seed, top, name, keep,
                           tell=lambda line: print(line, flush=True))
         result = session.run(a.encodings, a.scorings, a.combos)
-    return dict(result, versions=reference.versions(), storage=storage_of(folder))
+    return dict(result, storage=storage_of(folder))
 
 
 def storage_of(folder):
