@@ -81,7 +81,8 @@ def serving(command, folder, log_path, seconds=60):
     """A client of a daemon that serves the folder.  `command`: words with {folder} and {port}."""
     port = free_port()
     words = [word.format(folder=folder, port=port) for word in command]
-    environment = {k: v for k, v in os.environ.items() if k == "SEQD_ISA" or not k.startswith("SEQD_")}
+    ours = {name for name in os.environ if name.startswith("SEQD_")} - {"SEQD_ISA"}
+    environment = {k: v for k, v in os.environ.items() if k not in ours}
     with open(log_path, "wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=environment)
     try:
