@@ -28,6 +28,10 @@ struct served_model *registry_find(const struct registry *registry, const char *
 struct option_limits registry_option_limits(const struct model_config *config,
                                             const struct limits *limits);
 
+/* The same for the folder's own defaults, whose lists its file bounds. */
+struct option_limits registry_folder_limits(const struct model_config *config,
+                                            const struct limits *limits);
+
 /* The generation options that a model's folder asks for: the table's, then the special ids of
  * config.json, then the folder's defaults.  Defaults that no request could be served with are an
  * error; those beyond a configured limit are a warning, since requests may ask for less.  A model

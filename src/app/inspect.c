@@ -23,8 +23,8 @@ static void add_problem(struct inspection *in, const char *text)
 static bool examine_each_default(struct inspection *in)
 {
     const struct settings *defaults = &in->model->defaults;
-    struct option_limits allowed = registry_option_limits(&in->model->config, &in->config->limits);
-    allowed.option_tokens_max = SIZE_MAX;
+    const struct option_limits allowed =
+        registry_folder_limits(&in->model->config, &in->config->limits);
     bool good = true;
     for (size_t i = 0; i < defaults->count; i++) {
         const struct settings one = { &defaults->items[i], 1 };

@@ -14,6 +14,9 @@ struct bert_fields {
     int32_t pad_token_id, bos_token_id, eos_token_id;
 };
 
+/* Of MPNet: the reference's sums are fixed to these; its field sizes the table alone. */
+enum { BUCKETS = 32, BUCKETS_DISTANCE = 128 };
+
 #define PLACE(member) offsetof(struct bert_fields, member)
 #define FIELD(name, kind, member, least, most)                                                     \
     {                                                                                              \
@@ -27,7 +30,8 @@ static const struct field fields[] = {
     FIELD("max_position_embeddings", FIELD_SIZE, max_position_embeddings, 1, 1 << 20),
     FIELD("type_vocab_size", FIELD_SIZE, type_vocab_size, 1, 1 << 16),
     FIELD("vocab_size", FIELD_SIZE, vocab_size, 1, 1 << 24),
-    FIELD("relative_attention_num_buckets", FIELD_SIZE, relative_attention_num_buckets, 4, 255),
+    FIELD("relative_attention_num_buckets", FIELD_SIZE, relative_attention_num_buckets, BUCKETS,
+          BUCKETS),
     FIELD("layer_norm_eps", FIELD_FLOAT, layer_norm_eps, 0, 1),
     FIELD("hidden_act", FIELD_ACTIVATION, hidden_act, 0, 0),
     FIELD("is_decoder", FIELD_BOOL, is_decoder, 0, 0),
@@ -103,8 +107,8 @@ static int read_bert(const struct family *family, struct model_config *config, c
         .position_count = traits->counted ? COUNT_REAL : COUNT_PLACES,
         .position_offset = traits->counted ? (size_t)f.pad_token_id : 0,
         .position_rows = f.max_position_embeddings,
-        .relative_buckets = traits->relative ? f.relative_attention_num_buckets : 0,
-        .relative_distance = 128,
+        .relative_buckets = traits->relative ? BUCKETS : 0,
+        .relative_distance = BUCKETS_DISTANCE,
         .token_types = traits->token_types ? f.type_vocab_size : 0,
         .embedding_scale = 1.0f,
         .output_scale = 1.0f,
@@ -179,12 +183,11 @@ static const struct bert_traits bert = { .defaults = { BASE, .num_hidden_layers 
                                          .token_types = true };
 static const struct bert_traits roberta = ROBERTA(50265);
 static const struct bert_traits xlm_roberta = ROBERTA(30522);
-static const struct bert_traits mpnet = {
-    .defaults = { BASE, .num_hidden_layers = 12, .vocab_size = 30527,
-                  .relative_attention_num_buckets = 32, .pad_token_id = 1, .eos_token_id = 2 },
-    .counted = true,
-    .relative = true
-};
+static const struct bert_traits mpnet = { .defaults = { BASE, .num_hidden_layers = 12,
+                                                        .vocab_size = 30527, .pad_token_id = 1,
+                                                        .eos_token_id = 2 },
+                                          .counted = true,
+                                          .relative = true };
 static const struct bert_traits distilbert = {
     .defaults = { BASE, .num_hidden_layers = 6, .vocab_size = 30522, .bos_token_id = -1,
                   .eos_token_id = -1 }

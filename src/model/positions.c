@@ -1,6 +1,7 @@
 #include "positions.h"
 
 #include <math.h>
+#include <string.h>
 
 void config_positions(const struct model_config *config, const int32_t *tokens, size_t count,
                       int32_t *positions)
@@ -29,20 +30,34 @@ size_t target_position(const struct model_config *config, const int32_t *tokens,
     return is_real ? real : 0;
 }
 
+static void fairseq_sinusoids(size_t index, float *row, size_t D)
+{
+    const size_t half = D / 2;
+    const float step = -(float)(log(10000.0) / ((double)half - 1.0));
+    for (size_t i = 0; i < half; i++) {
+        const float angle = (float)index * expf((float)i * step);
+        row[i] = sinf(angle);
+        row[half + i] = cosf(angle);
+    }
+    if (D % 2)
+        row[D - 1] = 0.0f;
+}
+
 /* Each kind in the precision in which the reference computes it: at position 1000 single precision
  * is off by 1e-4, and so must we be. */
 void sinusoids(enum position_kind kind, size_t index, size_t pad_row, float *row, size_t D)
 {
-    const size_t half = D / 2, sines = kind == POSITION_FAIRSEQ ? half : D - half;
-    const float step = -(float)(log(10000.0) / ((double)half - 1.0));
+    const bool halves = kind == POSITION_HALVES;
+    const size_t sines = D - D / 2;
+    if (kind == POSITION_FAIRSEQ && index == pad_row) {
+        memset(row, 0, D * sizeof *row);
+        return;
+    }
+    if (kind == POSITION_FAIRSEQ) {
+        fairseq_sinusoids(index, row, D);
+        return;
+    }
     for (size_t i = 0; i < D; i++) {
-        if (kind == POSITION_FAIRSEQ) {
-            const bool is_zero = index == pad_row || i >= 2 * half;
-            const float angle = is_zero ? 0.0f : (float)index * expf((float)(i % sines) * step);
-            row[i] = is_zero ? 0.0f : i < sines ? sinf(angle) : cosf(angle);
-            continue;
-        }
-        const bool halves = kind == POSITION_HALVES;
         const size_t pair = halves ? i % sines : i / 2;
         const double angle = (double)index / pow(10000.0, 2.0 * (double)pair / (double)D);
         row[i] = (float)((halves ? i >= sines : i % 2) ? cos(angle) : sin(angle));

@@ -29,6 +29,14 @@ struct option_limits registry_option_limits(const struct model_config *config,
     };
 }
 
+struct option_limits registry_folder_limits(const struct model_config *config,
+                                            const struct limits *limits)
+{
+    struct option_limits allowed = registry_option_limits(config, limits);
+    allowed.option_tokens_max = SIZE_MAX;
+    return allowed;
+}
+
 /* As a request that says nothing would use them. */
 static int check_defaults(const struct options *options, const struct option_limits *allowed,
                           const struct model *model, struct error *err)
@@ -48,8 +56,7 @@ int registry_defaults(struct options *options, const struct model *model,
                       const struct limits *limits, struct error *err)
 {
     struct error reason = { 0 };
-    struct option_limits allowed = registry_option_limits(&model->config, limits);
-    allowed.option_tokens_max = SIZE_MAX; /* a request's; the folder's are bounded by its file */
+    const struct option_limits allowed = registry_folder_limits(&model->config, limits);
     options_init(options);
     if (!config_generates(&model->config))
         return 0;

@@ -161,3 +161,12 @@ slow_request() { # ROWS [TOKENS]
         input_ids: [range($rows) | [. % 40 + 5, 6, 7, 8, 9, 3]],
         parameters: {num_beams: 16, max_new_tokens: $tokens, min_new_tokens: $tokens}}'
 }
+
+encode() { # MODEL ROWS [MASKS]
+    ok /v1/encode "{\"model\":\"$1\",\"input_ids\":$2${3:+,\"attention_mask\":$3}}"
+}
+
+generate() { # MODEL ROWS MASKS_OR_NOTHING PARAMETERS
+    ok /v1/generate \
+        "{\"model\":\"$1\",\"input_ids\":$2${3:+,\"attention_mask\":$3},\"parameters\":$4}"
+}

@@ -24,15 +24,6 @@ look_up() { # MODEL
         "tests/kit/$1/config.json")
 }
 
-encode() { # MODEL ROWS MASKS
-    ok /v1/encode "{\"model\":\"$1\",\"input_ids\":$2,\"attention_mask\":$3}"
-}
-
-generate() { # MODEL ROWS MASKS PARAMETERS
-    ok /v1/generate \
-        "{\"model\":\"$1\",\"input_ids\":$2,\"attention_mask\":$3,\"parameters\":$4}"
-}
-
 @test "a row alone, padded, and beside a longer one gets the same bits" {
     local name alone
     for name in $generating $encoders; do

@@ -5,15 +5,6 @@ load daemon
 setup_file() { daemon_start --model tests/kit/vanilla_post --model tests/kit/vanilla_nopos; }
 teardown_file() { daemon_stop; }
 
-encode() { # MODEL ROWS MASKS
-    ok /v1/encode "{\"model\":\"$1\",\"input_ids\":$2${3:+,\"attention_mask\":$3}}"
-}
-
-generate() { # MODEL ROWS MASKS PARAMETERS
-    ok /v1/generate \
-        "{\"model\":\"$1\",\"input_ids\":$2${3:+,\"attention_mask\":$3},\"parameters\":$4}"
-}
-
 @test "a row alone and beside a longer one gets the same bits" {
     for model in vanilla_post vanilla_nopos; do
         encode $model '[[5,6,7,3]]'

@@ -6,6 +6,7 @@
 #include <glob.h>
 #include <jansson.h>
 
+#include "base/log.h"
 #include "model/forward.h"
 #include "weight_folder.h"
 
@@ -26,6 +27,16 @@ struct checkpoint {
 };
 
 static struct kernels checkpoint_kernels;
+
+/* Before the first test of a group. */
+static inline int checkpoint_setup(void **state)
+{
+    struct error err = { 0 };
+    (void)state;
+    log_set_level(LOG_ERROR);
+    blas_start();
+    return kernels_init(&checkpoint_kernels, "", "own", &err);
+}
 
 static inline json_t *checkpoint_json(const char *folder, const char *name)
 {

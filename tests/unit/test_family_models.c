@@ -11,7 +11,6 @@
 
 #include "../../src/model/blocks.h"
 #include "../../src/model/positions.h"
-#include "base/log.h"
 #include "checkpoint.h"
 
 static struct run before, after;
@@ -379,10 +378,5 @@ int main(void)
         cmocka_unit_test(a_feed_forward_beyond_half_precision_stays_finite),
         cmocka_unit_test(a_configuration_that_does_not_fit_its_tensors_is_refused),
     };
-    struct error err = { 0 };
-    log_set_level(LOG_ERROR);
-    blas_start();
-    if (kernels_init(&checkpoint_kernels, "", "own", &err) < 0)
-        return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, checkpoint_setup, NULL);
 }

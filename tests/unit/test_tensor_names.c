@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
 #include "checkpoint.h"
 
 static struct run before, after;
@@ -316,10 +315,5 @@ int main(void)
         cmocka_unit_test(a_norm_that_lacks_its_bias_is_refused_by_the_name_of_the_bias),
         cmocka_unit_test(poolers_and_heads_of_encoders_do_not_matter),
     };
-    struct error err = { 0 };
-    log_set_level(LOG_ERROR);
-    blas_start();
-    if (kernels_init(&checkpoint_kernels, "", "own", &err) < 0)
-        return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, checkpoint_setup, NULL);
 }
