@@ -24,6 +24,8 @@ struct command_line {
     enum command command;
     const char *file; /* --config, borrowed from argv; or NULL */
     struct inspect inspect;
+    struct quantize quantize;
+    bool bench_pipe;
     struct command_option {
         char *name;        /* without the dashes; owned */
         const char *value; /* borrowed from argv */

@@ -35,6 +35,8 @@ struct configuration {
     } server;
     struct limits limits;
     struct engine_config engine; /* workers 0: from the CPU budget */
+    uint64_t threads;            /* of a worker; 0: divides the cores */
+    char *cache_dir;             /* "": none; owned */
     char *isa;                   /* "": the best; owned */
     const char *gemm;            /* static */
     bool metrics_enabled;
@@ -48,6 +50,11 @@ struct configuration {
         const char *folder; /* borrowed from the command line */
         bool json;
     } inspect; /* what `seqd inspect` was told */
+    struct quantize {
+        const char *in, *out; /* folders, borrowed from the command line */
+        const char *dtype;    /* as written; borrowed */
+    } quantize;
+    bool bench_pipe; /* `seqd bench --pipe` */
 
     struct listen_address listen;                /* `server.listen`, read */
     enum config_origin origins[CONFIG_KEYS_MAX]; /* by place in the table */
@@ -57,6 +64,8 @@ enum command {
     COMMAND_SERVE,
     COMMAND_CHECK,
     COMMAND_INSPECT,
+    COMMAND_QUANTIZE,
+    COMMAND_BENCH,
     COMMAND_HEALTH,
     COMMAND_HELP,
     COMMAND_HELP_CONFIG,

@@ -16,15 +16,17 @@ struct serving {
     struct watcher *watcher;
     struct registry registry;
     struct engine **engines; /* (registry.count), of the registry, as workers_start() takes them */
-    size_t worker_count;     /* lanes of each engine */
+    struct crew crew;
 };
 
-/* The count that `engine.workers` means: one a core, rounded, when it is 0. */
-size_t serving_worker_count(const struct configuration *config, double budget_cores);
+/* What `engine.workers` and `engine.threads` mean on so many cores.  Where both are left open, all
+ * cores share one batch, up to THREADS_MAX of them: memory, which the weights of a batch go
+ * through once, is what is short. */
+struct crew serving_crew(const struct configuration *config, double budget_cores);
 
 /* Borrows all arguments until serving_close(), which takes what a failure leaves, too.
  * Errors: ERR_CONFIG, ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY, ERR_INTERNAL (a kernel is wrong). */
-int serving_open(struct serving *serving, const struct configuration *config, size_t worker_count,
+int serving_open(struct serving *serving, const struct configuration *config, struct crew crew,
                  struct metrics *metrics, struct error *err);
 
 /* No worker runs any more and no request is left. */

@@ -12,17 +12,12 @@
 
 #include "base/error.h"
 #include "base/value.h"
+#include "kernels/kernels.h"
 
 enum norm_position {
     NORM_POST,     /* x = norm(x + f(x)) */
     NORM_PRE,      /* x = x + f(norm(x)) */
     NORM_PRE_QUERY /* as PRE, but self-attention takes keys and values from the raw x */
-};
-
-enum norm_kind {
-    NORM_LAYER,          /* (x−mean) / √(var + eps), var over N */
-    NORM_LAYER_UNBIASED, /* (x−mean) / (std + eps), std over N−1 */
-    NORM_RMS             /* x / √(mean of squares + eps), no bias; Zhang and Sennrich 2019 */
 };
 
 enum attention_score {
@@ -48,18 +43,6 @@ enum position_count {
     COUNT_PLACES,      /* its place in the row as sent, from 0 */
     COUNT_REAL,        /* its number among the ids that are not padding, from 1; padding: 0 */
     COUNT_REAL_SHIFTED /* the same, but generated padding gets its place (FSMT) */
-};
-
-enum activation {
-    ACTIVATION_RELU,
-    ACTIVATION_GELU,      /* x·Φ(x) */
-    ACTIVATION_GELU_TANH, /* its approximation by tanh */
-    ACTIVATION_SILU,
-    ACTIVATION_GELU_QUICK, /* x·σ(1.702 x) */
-    ACTIVATION_TANH,
-    ACTIVATION_SIGMOID,
-    ACTIVATION_RELU6,
-    ACTIVATION_RELU_SQUARED
 };
 
 enum output_bias { OUTPUT_BIAS_NONE, OUTPUT_BIAS_IF_STORED, OUTPUT_BIAS_NEEDED };
@@ -89,6 +72,7 @@ struct model_config {
     enum attention_score attention_score;
     float attention_temperature;
     bool attention_bias, ffn_bias;
+    bool ffn_out_float32; /* the reference keeps ffn_out in float32 when it narrows the rest */
     bool gated; /* feed-forward: activation(x·W_inᵀ) · (x·W_gateᵀ), element by element */
     enum activation activation;
 

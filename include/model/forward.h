@@ -13,12 +13,15 @@
 #define MODEL_FORWARD_H
 
 #include "base/arena.h"
+#include "base/team.h"
 #include "model/model.h"
 
 struct pass {
     const struct model *model;
     const struct kernels *kernels;
     struct arena *arena; /* scratch; needs pass_scratch_bytes() */
+    struct team *team;   /* shares the work; NULL: nobody does */
+    bool screening;      /* use the model's screen, if it has one */
 };
 
 /* One row of an encoder pass. */
@@ -31,13 +34,33 @@ struct source_row {
     float *attentions; /* (L, H, sent_count, sent_count), zeroed, or NULL */
 };
 
-/* x (M, D) = token + position embeddings of the rows, norm included. */
-void encoder_embed(const struct pass *pass, const struct source_row *rows, size_t row_count,
-                   float *x);
+/* An encoder pass over packed rows, of M tokens in all.  A layer has two phases: first every token's
+ * query, key and value, then all the rest.  In each the tokens may be run in pieces, in order. */
+struct encoding {
+    const struct source_row *rows;
+    size_t row_count, M;
+    float *x;         /* (M, D): the states, in place */
+    float *q, *k, *v; /* (M, H·K), (M, H·K), (M, H·value width) of the layer under way */
+};
+enum encoder_phase { ENCODER_PROJECT, ENCODER_TRANSFORM };
 
-/* x (M, D) goes through encoder layer `index`. */
-void encoder_layer(const struct pass *pass, size_t index, const struct source_row *rows,
-                   size_t row_count, float *x);
+/* What q, k and v need together, and their places in it. */
+size_t encoding_floats(const struct model_config *config, size_t M);
+void encoding_place(struct encoding *encoding, const struct model_config *config, float *floats);
+
+/* x = token + position embeddings of the rows, norm included. */
+void encoder_embed(const struct pass *pass, const struct encoding *encoding);
+
+/* Tokens first … end−1 go through a phase of layer `index`; the team shares them by tokens. */
+void encoder_run(const struct pass *pass, size_t index, enum encoder_phase phase,
+                 const struct encoding *encoding, size_t first, size_t end);
+
+/* The end of the piece that begins with token `first` and has about so many multiplications. */
+size_t encoder_chunk(const struct model_config *config, const struct encoding *encoding,
+                     enum encoder_phase phase, size_t first, size_t products);
+
+/* A whole layer. */
+void encoder_layer(const struct pass *pass, size_t index, const struct encoding *encoding);
 
 /* The last norm, if the model has one. */
 void encoder_finish(const struct pass *pass, float *x, size_t M);
@@ -52,9 +75,10 @@ struct key_values {
 /* Floats that `base` needs; SIZE_MAX: more than can be counted. */
 size_t key_values_floats(const struct model_config *config, size_t source_count, size_t slot_count);
 
-/* Cross keys and values of decoder layer `index` for all rows: x (M, D) is the encoder's output. */
-void decoder_cross(const struct pass *pass, size_t index, const float *x, size_t M,
-                   const struct key_values *const *rows, size_t row_count);
+/* Cross keys and values of decoder layer `index` for tokens first … end−1 of the packed rows: x is
+ * the encoder's output for all of them. */
+void decoder_cross(const struct pass *pass, size_t index, const float *x,
+                   const struct key_values *const *rows, size_t first, size_t end);
 
 /* Some new tokens of one hypothesis in a decoder pass. */
 struct segment {
@@ -77,12 +101,14 @@ struct segment {
 void decoder_forward(const struct pass *pass, const struct segment *segments, size_t segment_count,
                      float *x);
 
-/* logits (M, V) of decoder outputs x (M, D), raw. */
-void decoder_logits(const struct pass *pass, const float *x, size_t M, float *logits);
+/* logits (M, V) of decoder outputs x (M, D), raw.  Of row m at least the needed[m] best are right,
+ * and what equals the last of them; others may be −Inf.  needed[m] 0, or `needed` NULL: all. */
+void decoder_logits(const struct pass *pass, const float *x, size_t M, const size_t *needed,
+                    float *logits);
 
-/* Scratch of any call above for at most M tokens, rows of at most `source_max` source tokens and
- * hypotheses of at most `target_max` positions. */
+/* Scratch of any call above for a decoder pass of at most M tokens, rows of at most `source_max`
+ * source tokens, hypotheses of at most `target_max` positions and a team of `members`. */
 size_t pass_scratch_bytes(const struct model_config *config, size_t M, size_t source_max,
-                          size_t target_max);
+                          size_t target_max, size_t members);
 
 #endif

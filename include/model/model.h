@@ -56,8 +56,11 @@ struct model {
     struct model_config config;
     struct settings defaults; /* of generation, as in the folder */
     struct stack encoder, decoder;
-    struct linear output; /* (V, D); nothing if the model only encodes */
-    enum dtype dtype;     /* of most of the weights */
+    struct linear output;       /* (V, D); nothing if the model only encodes */
+    struct matrix output_rows;  /* the same in rows; data NULL: the files have it only in panels */
+    struct matrix screen;       /* the same in panels of int8 (model/screen.h); data NULL: none */
+    const float *screen_bounds; /* (2, V), see model/pack.h */
+    enum dtype dtype;           /* of most of the weights */
     size_t parameter_count;
     size_t mapped_bytes; /* of the weight files */
     size_t copied_bytes; /* vectors widened or copied because they lay unaligned */
@@ -69,6 +72,11 @@ struct model {
  * Errors: ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY; messages name the file and the field or tensor. */
 int model_open(struct model **out, const char *dir, const char *name, const struct kernels *kernels,
                struct error *err);
+
+/* Replaces *model, which nothing uses yet, by the same with its matrices packed in a file of the
+ * folder `dir`, which is made if it is not there; several processes may do this at once.  If that
+ * fails the model stays as it is, with a warning.  A packed folder needs no copy. */
+void model_use_cache(struct model **model, const char *dir, const struct kernels *kernels);
 
 /* What can be put together of the folder, whatever is wrong with it, for those who only look.  It
  * may be served if there are no problems among the findings.  NULL: config.json could not be read.

@@ -68,6 +68,7 @@ struct options {
     int32_t pad_id; /* −1: none */
 
     /* what the answer carries */
+    bool no_logprob;     /* not even the sum of the log-probabilities */
     bool logprobs;       /* token_logprobs wanted */
     size_t top_logprobs; /* the N best at each place; 0: none */
     bool skip_special_tokens;

@@ -28,12 +28,13 @@ struct sequence {
     /* (count, options.top_logprobs), best first, unused places have id −1; NULL unless asked */
     const struct token_logprob *top_logprobs;
     float score;   /* the reference's sequences_scores; NaN unless beams */
-    float logprob; /* sum of the token_logprobs */
+    float logprob; /* sum of the token_logprobs; NaN if options.no_logprob */
     enum finish_reason finish_reason;
 };
 
 /* What a search starts from. */
 struct search_input {
+    const struct kernels *kernels; /* borrowed until search_destroy() */
     const int32_t *prefix; /* (prefix_count ≥ 1): decoder start and prefix, below the vocabulary */
     size_t prefix_count;
     const int32_t *source; /* (source_count): the source row as sent, for the rules over it */
@@ -55,6 +56,11 @@ size_t search_length(const struct search *search);
 /* Hypothesis `index`'s tokens and nodes, (search_length). */
 const int32_t *search_tokens(const struct search *search, size_t index);
 const int32_t *search_path(const struct search *search, size_t index);
+
+/* How many of the best raw logits of each live hypothesis the next step must be given right, whatever
+ * is equal to the last of them included; the others may be −Inf instead.  0: all of them, since the
+ * step looks at the whole distribution. */
+size_t search_needed(const struct search *search);
 
 /* One step; allocates nothing.  `logits` is (live, vocabulary), raw, overwritten.  Row i belongs to
  * hypothesis i.  At the first step one hypothesis lives, also for beams and samples.

@@ -4,7 +4,7 @@
  * admitted, its scratch and its key/value cache.  A worker steps the lanes of all engines in turn;
  * one step is
  *   admit    waiting rows while hypothesis slots, cache and token budget allow
- *   encode   some layers of the admitted rows: one, or as many as `encode_token_layers` allow
+ *   encode   some pieces of the admitted rows' encoder passes, for about `encode_ms`
  *   decode   one pass over the last token of every live hypothesis (and pieces of prefixes and of
  *            targets to score), whatever their options
  *   search   rules and choice for each row; finished rows leave at once
@@ -23,16 +23,19 @@
 #include "serve/request.h"
 
 struct engine_config {
-    size_t workers;             /* lanes */
-    size_t batch_sequences;     /* hypotheses alive in one lane */
-    size_t batch_tokens;        /* source tokens of one encoder pass; a longer row is refused */
-    size_t step_tokens;         /* tokens of one decoder step beyond the live hypotheses */
-    size_t encode_token_layers; /* between two decoder steps */
-    size_t kv_cache_bytes;      /* of the model, divided among the lanes */
-    size_t overtakes_max;       /* how often the oldest row may be passed over */
+    size_t workers;         /* lanes */
+    size_t batch_sequences; /* hypotheses alive in one lane */
+    size_t batch_tokens;    /* source tokens of one encoder pass; a longer row is refused */
+    size_t step_tokens;     /* tokens of one decoder step beyond the live hypotheses */
+    uint64_t encode_ms;     /* between two decoder steps; 0: one piece */
+    size_t threads;         /* of a worker's team */
+    size_t kv_cache_bytes;  /* of the model, divided among the lanes */
+    bool screening;         /* use the model's screen (model/pack.h), if it has one */
+    size_t overtakes_max;   /* how often the oldest row may be passed over */
 };
 
 struct engine;
+struct team;
 struct wakeup;
 struct watcher;
 
@@ -56,8 +59,8 @@ int engine_submit(struct engine *engine, struct request *request, struct error *
 /* From now on engine_submit() refuses.  Accepted requests go on. */
 void engine_stop_accepting(struct engine *engine);
 
-/* Worker `worker` does one step.  False: there was nothing to do. */
-bool engine_step(struct engine *engine, size_t worker);
+/* Worker `worker` does one step with its team (NULL: alone).  False: there was nothing to do. */
+bool engine_step(struct engine *engine, size_t worker, struct team *team);
 
 /* Requests submitted and not done; any thread. */
 size_t engine_request_count(const struct engine *engine);

@@ -1,5 +1,5 @@
-/* workers.h — the worker threads: each steps its lane of every engine in turn and sleeps when there
- * is nothing to do. */
+/* workers.h — the worker threads: each steps its lane of every engine in turn, with a team of
+ * threads of its own, and sleeps when there is nothing to do. */
 #ifndef SERVE_WORKERS_H
 #define SERVE_WORKERS_H
 
@@ -8,14 +8,21 @@
 struct workers;
 struct wakeup;
 
+/* How the cores are used: `workers` batches at once, each by a team of `threads`. */
+struct crew {
+    size_t workers, threads;
+};
+
 /* What a sleeping worker waits on; engines ring it.  Its lock is a leaf. */
 struct wakeup *wakeup_create(void);
 void wakeup_destroy(struct wakeup **wakeup);
 void wakeup_ring(struct wakeup *wakeup);
 
-/* Starts `count` threads over `engines`, borrowed until workers_stop().  Errors: ERR_NO_MEMORY. */
-int workers_start(struct workers **out, struct engine **engines, size_t engine_count, size_t count,
-                  struct wakeup *wakeup, struct metrics *metrics, struct error *err);
+/* Starts the threads of `crew` over `engines`, borrowed until workers_stop().
+ * Errors: ERR_NO_MEMORY. */
+int workers_start(struct workers **out, struct engine **engines, size_t engine_count,
+                  struct crew crew, struct wakeup *wakeup, struct metrics *metrics,
+                  struct error *err);
 /* Ends them after their current step and joins them. */
 void workers_stop(struct workers **workers);
 

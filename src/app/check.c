@@ -24,13 +24,13 @@ int command_check(const struct configuration *config, struct error *err)
     if (!metrics)
         return error_set(err, ERR_NO_MEMORY, "no memory for metrics");
     const double cores = cpu_budget_cores();
-    const size_t workers = serving_worker_count(config, cores);
+    const struct crew crew = serving_crew(config, cores);
     struct serving serving;
-    const int result = serving_open(&serving, config, workers, metrics, err);
+    const int result = serving_open(&serving, config, crew, metrics, err);
     if (result == 0) {
         printf("configuration: valid, listens on %s\n"
-               "cpu: %.2f cores, %zu workers, kernels %s, gemm %s\n",
-               config->server.listen, cores, workers, serving.kernels.isa,
+               "cpu: %.2f cores, %zu workers of %zu threads, kernels %s, gemm %s\n",
+               config->server.listen, cores, crew.workers, crew.threads, serving.kernels.isa,
                serving.kernels.gemm_name);
         for (size_t i = 0; i < serving.registry.count; i++)
             print_model(&serving.registry.models[i]);

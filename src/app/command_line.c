@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/commands.h"
 #include "app/config_models.h"
 #include "app/config_sources.h"
 #include "app/config_table.h"
@@ -11,6 +12,7 @@ static const struct {
     enum command command;
 } words[] = {
     { "check", COMMAND_CHECK },       { "inspect", COMMAND_INSPECT },
+    { "quantize", COMMAND_QUANTIZE }, { "bench", COMMAND_BENCH },
     { "health", COMMAND_HEALTH },     { "--help", COMMAND_HELP },
     { "-h", COMMAND_HELP },           { "--help-config", COMMAND_HELP_CONFIG },
     { "--version", COMMAND_VERSION },
@@ -34,7 +36,18 @@ static bool parse_word(struct command_line *line, const char *argument)
     return false;
 }
 
-/* "--name value" or "--name=value"; *i moves over what was read. */
+/* Of "--name=value", or what follows "--name"; *i moves over it. */
+static const char *option_value(int argc, char *const argv[], int *i, struct error *err)
+{
+    const char *name = argv[*i], *equals = strchr(name, '=');
+    if (equals)
+        return equals + 1;
+    if (*i + 1 < argc)
+        return argv[++*i];
+    error_set(err, ERR_CONFIG, "%s needs a value", name);
+    return NULL;
+}
+
 static int parse_option(struct command_line *line, int argc, char *const argv[], int *i,
                         struct error *err)
 {
@@ -50,28 +63,64 @@ static int parse_option(struct command_line *line, int argc, char *const argv[],
     const bool is_file = strcmp(name, "config") == 0;
     if (!is_file && strcmp(name, "model") != 0 && !find(name))
         return error_set(err, ERR_CONFIG, "unknown option --%s; --help lists what there is", name);
-    if (text[length] == '=')
-        option->value = text + length + 1;
-    else if (*i + 1 < argc)
-        option->value = argv[++*i];
-    else
-        return error_set(err, ERR_CONFIG, "--%s needs a value", name);
+    option->value = option_value(argc, argv, i, err);
+    if (!option->value)
+        return -1;
     if (is_file)
         line->file = option->value;
     return 0;
 }
 
-/* What only `seqd inspect` takes. */
-static bool parse_inspect(struct command_line *line, const char *argument)
+static bool parse_folder(const char **folder, const char *argument)
 {
-    if (line->command != COMMAND_INSPECT)
+    if (*folder || argument[0] == '-' || argument[0] == '\0')
         return false;
-    if (strcmp(argument, "--json") == 0)
-        return line->inspect.json = true;
-    if (line->inspect.folder || argument[0] == '-' || argument[0] == '\0')
-        return false;
-    line->inspect.folder = argument;
+    *folder = argument;
     return true;
+}
+
+static bool is_dtype(const char *argument)
+{
+    static const char name[] = "--dtype";
+    const size_t length = sizeof name - 1;
+    return strncmp(argument, name, length) == 0 &&
+           (argument[length] == '\0' || argument[length] == '=');
+}
+
+/* What only one command takes; *i moves over what was read. */
+static bool parse_own(struct command_line *line, int argc, char *const argv[], int *i,
+                      struct error *err)
+{
+    const char *argument = argv[*i];
+    switch (line->command) {
+    case COMMAND_INSPECT:
+        if (strcmp(argument, "--json") == 0)
+            return line->inspect.json = true;
+        return parse_folder(&line->inspect.folder, argument);
+    case COMMAND_QUANTIZE:
+        if (!is_dtype(argument))
+            return parse_folder(&line->quantize.in, argument) ||
+                   parse_folder(&line->quantize.out, argument);
+        line->quantize.dtype = option_value(argc, argv, i, err);
+        return true;
+    case COMMAND_BENCH:
+        return strcmp(argument, "--pipe") == 0 && (line->bench_pipe = true);
+    default:
+        return false;
+    }
+}
+
+static int check_complete(const struct command_line *line, struct error *err)
+{
+    if (line->command == COMMAND_INSPECT && !line->inspect.folder)
+        return error_set(err, ERR_CONFIG, "inspect needs a model folder: seqd inspect DIR");
+    if (line->command == COMMAND_QUANTIZE && !line->quantize.out)
+        return error_set(err, ERR_CONFIG,
+                         "quantize needs a model folder and one to make: seqd quantize IN OUT "
+                         "--dtype " QUANTIZE_DTYPES);
+    if (line->command == COMMAND_QUANTIZE && !line->quantize.dtype)
+        return error_set(err, ERR_CONFIG, "quantize needs --dtype " QUANTIZE_DTYPES);
+    return 0;
 }
 
 int command_line_parse(struct command_line *line, int argc, char *const argv[], struct error *err)
@@ -84,17 +133,18 @@ int command_line_parse(struct command_line *line, int argc, char *const argv[], 
         const bool may_be_word = argv[i][0] == '-' || i == 1;
         if (may_be_word && parse_word(line, argv[i]))
             continue;
-        if (parse_inspect(line, argv[i]))
+        if (parse_own(line, argc, argv, &i, err)) {
+            if (err->code != ERR_NONE)
+                return -1;
             continue;
+        }
         if (strncmp(argv[i], "--", 2) != 0)
             return error_set(err, ERR_CONFIG, "unknown argument %s; --help lists what there is",
                              argv[i]);
         if (parse_option(line, argc, argv, &i, err) < 0)
             return -1;
     }
-    if (line->command == COMMAND_INSPECT && !line->inspect.folder)
-        return error_set(err, ERR_CONFIG, "inspect needs a model folder: seqd inspect DIR");
-    return 0;
+    return check_complete(line, err);
 }
 
 static int apply(const struct command_option *option, struct configuration *config,

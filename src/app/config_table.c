@@ -74,7 +74,11 @@ const struct config_key config_keys[] = {
       "From the last byte of the request to its answer, waiting included; then 504." },
 
     { "engine.workers", CONFIG_COUNT, "threads", "0", 0, 1024, NULL, NULL, AT(engine.workers),
-      "Threads that compute; 0 is one a core of what affinity and cgroup quota allow." },
+      "Batches that are computed at once, each by a team of engine.threads; 0 chooses by the cores "
+      "that affinity and cgroup quota allow." },
+    { "engine.threads", CONFIG_COUNT, "threads", "0", 0, 1024, NULL, NULL, AT(threads),
+      "Threads that share the work of one worker, it among them; 0 divides the cores by the "
+      "workers." },
     { "engine.batch_sequences", CONFIG_COUNT, "hypotheses", "256", 1, 65536, NULL, NULL,
       AT(engine.batch_sequences),
       "Hypotheses (rows times beams) that one worker decodes at once.  At least limits.beams and "
@@ -87,8 +91,7 @@ const struct config_key config_keys[] = {
       AT(engine.step_tokens),
       "Tokens of prefixes and of targets to score that one decoder step takes besides the live "
       "hypotheses." },
-    { "engine.encode_token_layers", CONFIG_COUNT, "token-layers", "4096", 1, 1000000000, NULL,
-      NULL, AT(engine.encode_token_layers),
+    { "engine.encode_ms", CONFIG_COUNT, "ms", "10", 0, 10000, NULL, NULL, AT(engine.encode_ms),
       "Encoder work between two decoder steps: less makes generation smoother while long rows "
       "are encoded, more encodes them sooner." },
     { "engine.kv_cache_bytes", CONFIG_BYTES, "bytes", "1 GiB", 64 * KIB, 1024 * GIB, NULL, NULL,
@@ -98,6 +101,13 @@ const struct config_key config_keys[] = {
     { "engine.overtakes_max", CONFIG_COUNT, "rows", "64", 0, 1000000, NULL, NULL,
       AT(engine.overtakes_max),
       "How many rows that fit may be taken before the oldest one, which does not fit yet." },
+    { "engine.cache_dir", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(cache_dir),
+      "Folder for packed copies of the models' matrices, by content: made at the first start, "
+      "mapped from then on; empty: none, and matrices are packed piece by piece as they are "
+      "used." },
+    { "engine.screening", CONFIG_BOOL, "", "true", 0, 0, NULL, NULL, AT(engine.screening),
+      "Whether packed models find the best tokens by int8 first and then exactly; the answers are "
+      "the same." },
     { "engine.isa", CONFIG_TEXT, "", "", 0, 0, NULL, "isa", AT(isa),
       "Instruction set of the kernels (portable, avx2, avx512); empty takes the best the machine "
       "has, one that it lacks is refused." },

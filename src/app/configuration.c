@@ -19,8 +19,7 @@ static int set_defaults(struct configuration *config, struct error *err)
 /* Help and version need no valid configuration. */
 static bool needs_sources(enum command command)
 {
-    return command == COMMAND_SERVE || command == COMMAND_CHECK || command == COMMAND_INSPECT ||
-           command == COMMAND_HEALTH;
+    return command != COMMAND_HELP && command != COMMAND_HELP_CONFIG && command != COMMAND_VERSION;
 }
 
 static int read_sources(struct configuration *config, const struct command_line *line,
@@ -44,6 +43,8 @@ int configuration_read(struct configuration *config, enum command *command, int 
     const bool parsed = command_line_parse(&line, argc, argv, err) == 0;
     *command = line.command;
     config->inspect = line.inspect;
+    config->quantize = line.quantize;
+    config->bench_pipe = line.bench_pipe;
     if (!parsed || set_defaults(config, err) < 0)
         goto done;
     if (needs_sources(line.command) && read_sources(config, &line, environment, err) < 0)

@@ -55,12 +55,13 @@ static int start_server(struct daemon *daemon, struct error *err)
     return server_start(&daemon->server, &http, &config->limits, daemon->metrics, err);
 }
 
-static void log_budget(double cores, size_t workers)
+static void log_budget(double cores, struct crew crew)
 {
     struct log_line line;
     log_begin(&line, LOG_INFO, "cpu");
     log_number(&line, "budget_cores", cores);
-    log_integer(&line, "workers", (int64_t)workers);
+    log_integer(&line, "workers", (int64_t)crew.workers);
+    log_integer(&line, "threads", (int64_t)crew.threads);
     log_end(&line);
 }
 
@@ -86,8 +87,8 @@ static int start(struct daemon *daemon, uint64_t started_ns, struct error *err)
 {
     const struct configuration *config = daemon->config;
     const double cores = cpu_budget_cores();
-    const size_t worker_count = serving_worker_count(config, cores);
-    log_budget(cores, worker_count);
+    const struct crew crew = serving_crew(config, cores);
+    log_budget(cores, crew);
     daemon->metrics = metrics_create();
     if (!daemon->metrics)
         return error_set(err, ERR_NO_MEMORY, "no memory for metrics");
@@ -95,8 +96,8 @@ static int start(struct daemon *daemon, uint64_t started_ns, struct error *err)
 
     struct serving *serving = &daemon->serving;
     if (start_server(daemon, err) < 0 ||
-        serving_open(serving, config, worker_count, daemon->metrics, err) < 0 ||
-        workers_start(&daemon->workers, serving->engines, serving->registry.count, worker_count,
+        serving_open(serving, config, crew, daemon->metrics, err) < 0 ||
+        workers_start(&daemon->workers, serving->engines, serving->registry.count, crew,
                       serving->wakeup, daemon->metrics, err) < 0)
         return -1;
     server_set_registry(daemon->server, &serving->registry);

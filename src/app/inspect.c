@@ -60,7 +60,8 @@ static void examine(struct inspection *in, const struct kernels *kernels)
     if (!in->model)
         return;
     struct engine_config engine = in->config->engine;
-    engine.workers = in->workers;
+    engine.workers = in->crew.workers;
+    engine.threads = in->crew.threads;
     lane_memory_plan(&in->memory, in->model, &engine, &in->config->limits);
     if (tokenizer_open(&in->tokenizer, in->folder, &in->model->config, &err) < 0)
         add_problem(in, err.message);
@@ -88,7 +89,7 @@ int command_inspect(const struct configuration *config, bool *servable, struct e
     struct kernels kernels;
     struct inspection in = { .folder = config->inspect.folder,
                              .config = config,
-                             .workers = serving_worker_count(config, cpu_budget_cores()) };
+                             .crew = serving_crew(config, cpu_budget_cores()) };
     if (engine_check_config(&config->engine, &config->limits, err) < 0 ||
         kernels_init(&kernels, config->isa, config->gemm, err) < 0)
         return -1;
@@ -118,5 +119,5 @@ size_t inspect_source_max(const struct inspection *in)
 size_t inspect_memory_bytes(const struct inspection *in)
 {
     return in->model->mapped_bytes + in->model->copied_bytes +
-           in->workers * lane_memory_bytes(&in->memory);
+           in->crew.workers * lane_memory_bytes(&in->memory);
 }

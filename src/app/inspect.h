@@ -8,11 +8,12 @@
 #include "model/findings.h"
 #include "serve/lane_memory.h"
 #include "serve/registry.h"
+#include "serve/workers.h"
 
 struct inspection {
     const char *folder;
     const struct configuration *config;
-    size_t workers;
+    struct crew crew;
 
     struct findings findings;
     struct model *model; /* owned; NULL: config.json could not be read, and all below is empty */

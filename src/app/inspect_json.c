@@ -111,12 +111,14 @@ static void write_memory(struct writer *writer, const struct inspection *in)
     writer_begin(writer, '{');
     write_size(writer, "mapped_bytes", in->model->mapped_bytes);
     write_size(writer, "copied_bytes", in->model->copied_bytes);
-    write_size(writer, "workers", in->workers);
+    write_size(writer, "workers", in->crew.workers);
+    write_size(writer, "threads", in->crew.threads);
     writer_key(writer, "worker");
     writer_begin(writer, '{');
-    write_size(writer, "pass_tokens", memory->pass_tokens);
+    write_size(writer, "step_tokens", memory->step_tokens);
     write_size(writer, "scratch_bytes", memory->scratch_bytes);
-    write_size(writer, "states_bytes", memory->hidden_bytes + 2 * memory->states_bytes);
+    write_size(writer, "states_bytes",
+               memory->hidden_bytes + memory->projected_bytes + 2 * memory->states_bytes);
     write_size(writer, "logits_bytes", memory->logits_bytes);
     write_size(writer, "kv_cache_bytes", memory->cache_floats * sizeof(float));
     write_size(writer, "bytes", lane_memory_bytes(memory));

@@ -250,16 +250,18 @@ static void print_memory(const struct inspection *in, struct buffer *out)
         amount(out, "weights", model->mapped_bytes, "mapped from the files, shared");
         amount(out, "", model->copied_bytes, "copied or computed");
     }
-    snprintf(note, sizeof note, "a worker, for passes of %s tokens",
-             grouped(memory->pass_tokens).text);
+    snprintf(note, sizeof note, "a worker of %zu thread%s", in->crew.threads,
+             in->crew.threads == 1 ? "" : "s");
     amount(out, "scratch", memory->scratch_bytes, note);
-    amount(out, "states", memory->hidden_bytes + 2 * memory->states_bytes, "a worker");
+    amount(out, "states", memory->hidden_bytes + memory->projected_bytes + 2 * memory->states_bytes,
+           "a worker");
     if (config_generates(&model->config)) {
         snprintf(note, sizeof note, "a worker, of %s tokens", grouped(memory->step_tokens).text);
         amount(out, "logits", memory->logits_bytes, note);
         print_cache(in, out);
     }
-    snprintf(note, sizeof note, "with %zu worker%s", in->workers, in->workers == 1 ? "" : "s");
+    snprintf(note, sizeof note, "with %zu worker%s", in->crew.workers,
+             in->crew.workers == 1 ? "" : "s");
     amount(out, "in all", inspect_memory_bytes(in), note);
 }
 

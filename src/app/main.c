@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -61,6 +62,23 @@ static int inspect(const struct configuration *config, struct error *err)
     return servable && fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
+static int quantize(const struct configuration *config, struct error *err)
+{
+    if (command_quantize(config, err) < 0)
+        return report(err);
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+/* stdout belongs to the figures; the log tells what goes wrong. */
+static int bench(const struct configuration *config, uint64_t started_ns, struct error *err)
+{
+    if (log_level() == LOG_INFO)
+        log_set_level(LOG_WARNING);
+    if (command_bench(config, started_ns, err) < 0)
+        return report(err);
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
 /* Container engines know 0 and 1 from a health check, and reserve 2. */
 static int health(const struct configuration *config, struct error *err)
 {
@@ -80,6 +98,10 @@ static int run(enum command command, const struct configuration *config, uint64_
         return check(config, err);
     case COMMAND_INSPECT:
         return inspect(config, err);
+    case COMMAND_QUANTIZE:
+        return quantize(config, err);
+    case COMMAND_BENCH:
+        return bench(config, started_ns, err);
     case COMMAND_HEALTH:
         return health(config, err);
     case COMMAND_HELP:
@@ -102,6 +124,7 @@ int main(int argc, char *argv[])
     struct error err = { 0 };
     enum command command;
     int code;
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error, like a full disk */
     if (configuration_read(&config, &command, argc, argv, environ, &err) < 0) {
         code = report(&err);
         if (command == COMMAND_HEALTH)

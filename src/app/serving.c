@@ -6,12 +6,25 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-size_t serving_worker_count(const struct configuration *config, double budget_cores)
+/* More threads gain little at small batches, where pieces of work become too short. */
+enum { THREADS_MAX = 8 };
+
+static size_t divide(size_t cores, size_t by)
 {
-    if (config->engine.workers)
-        return config->engine.workers;
-    const size_t rounded = (size_t)(budget_cores + 0.5);
-    return rounded ? rounded : 1;
+    return cores > by ? cores / by : 1;
+}
+
+struct crew serving_crew(const struct configuration *config, double budget_cores)
+{
+    const size_t cores = budget_cores < 1.0 ? 1 : (size_t)(budget_cores + 0.5);
+    struct crew crew = { config->engine.workers, config->threads };
+    if (!crew.threads)
+        crew.threads = crew.workers          ? divide(cores, crew.workers)
+                       : cores < THREADS_MAX ? cores
+                                             : THREADS_MAX;
+    if (!crew.workers)
+        crew.workers = divide(cores, crew.threads);
+    return crew;
 }
 
 static void describe_build(struct metrics *metrics, const struct kernels *kernels, const char *blas)
@@ -71,12 +84,15 @@ static int open_model(struct serving *serving, struct served_model *served,
         return error_set(err, ERR_NO_MEMORY, "no memory for model %s", entry->name);
     if (model_open(&served->model, entry->path, entry->name, &serving->kernels, err) < 0)
         return -1;
+    if (config->cache_dir[0])
+        model_use_cache(&served->model, config->cache_dir, &serving->kernels);
     if (tokenizer_open(&served->tokenizer, entry->path, &served->model->config, err) < 0)
         return -1;
     if (registry_defaults(&served->defaults, served->model, &config->limits, err) < 0)
         return -1;
     struct engine_config engine = config->engine;
-    engine.workers = serving->worker_count;
+    engine.workers = serving->crew.workers;
+    engine.threads = serving->crew.threads;
     if (engine_open(&served->engine, served->model, &serving->kernels, &engine, &config->limits,
                     metrics, serving->wakeup, serving->watcher, err) < 0)
         return -1;
@@ -85,10 +101,10 @@ static int open_model(struct serving *serving, struct served_model *served,
     return 0;
 }
 
-int serving_open(struct serving *serving, const struct configuration *config, size_t worker_count,
+int serving_open(struct serving *serving, const struct configuration *config, struct crew crew,
                  struct metrics *metrics, struct error *err)
 {
-    *serving = (struct serving){ .worker_count = worker_count };
+    *serving = (struct serving){ .crew = crew };
     if (open_kernels(serving, config, metrics, err) < 0)
         return -1;
     serving->wakeup = wakeup_create();

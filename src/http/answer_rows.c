@@ -64,7 +64,10 @@ static void write_logprobs(struct writer *writer, const struct sequence *sequenc
                            const struct options *options)
 {
     writer_key(writer, "logprob");
-    writer_float(writer, sequence->logprob);
+    if (options->no_logprob)
+        writer_null(writer);
+    else
+        writer_float(writer, sequence->logprob);
     writer_key(writer, "finish_reason");
     writer_text(writer, finish_reason_name(sequence->finish_reason));
     writer_key(writer, "token_logprobs");

@@ -14,17 +14,22 @@ const char *blas_start(void)
     return description;
 }
 
-void blas_nt(const struct blas *p)
+/* C (m, n) = A (m, k) · Bᵀ + beta · C, B is (n, k); strides in floats. */
+struct blas {
+    size_t m, n, k;
+    float beta;
+    const float *a;
+    size_t a_stride;
+    const float *b;
+    size_t b_stride;
+    float *c;
+    size_t c_stride;
+};
+
+static void blas_nt(const struct blas *p)
 {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n,
-                (blasint)p->k, p->alpha, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
-                p->beta, p->c, (blasint)p->c_stride);
-}
-
-void blas_nn(const struct blas *p)
-{
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)p->m, (blasint)p->n,
-                (blasint)p->k, p->alpha, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
+                (blasint)p->k, 1.0f, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
                 p->beta, p->c, (blasint)p->c_stride);
 }
 
@@ -38,10 +43,9 @@ static void add_block(const struct gemm *g, size_t n, size_t rows, size_t k, siz
     struct blas block = { .m = g->M,
                           .n = rows,
                           .k = columns,
-                          .alpha = 1.0f,
                           .beta = k > 0,
-                          .a = g->x + k,
-                          .a_stride = g->x_stride,
+                          .a = (const float *)g->x + k,
+                          .a_stride = K,
                           .b = panel,
                           .b_stride = columns,
                           .c = g->y + n,
@@ -56,7 +60,7 @@ static void add_block(const struct gemm *g, size_t n, size_t rows, size_t k, siz
     blas_nt(&block);
 }
 
-void gemm_openblas(const struct gemm *g)
+static void gemm_openblas(const struct gemm *g)
 {
     const bool narrow = g->w.dtype != DTYPE_F32;
     const size_t K = g->w.columns, all = g->end - g->first;
@@ -71,3 +75,10 @@ void gemm_openblas(const struct gemm *g)
         for (size_t n = g->first; n < g->end; n++)
             g->y[m * g->y_stride + n] += g->bias[n];
 }
+
+static void keep_rows(const float *x, size_t M, size_t K, void *out)
+{
+    memcpy(out, x, M * K * sizeof *x);
+}
+
+const struct product product_openblas = { keep_rows, gemm_openblas };

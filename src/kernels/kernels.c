@@ -1,71 +1,105 @@
 #include "kernels/kernels.h"
 
-#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "cpu_features.h"
 #include "kernels_internal.h"
 
 size_t dtype_bytes(enum dtype dtype)
 {
-    return dtype == DTYPE_F32 ? 4 : 2;
+    static const size_t bytes[DTYPE_COUNT] = { 4, 2, 2, 1 };
+    return bytes[dtype];
 }
 
 const char *dtype_name(enum dtype dtype)
 {
-    static const char *const names[DTYPE_COUNT] = { "float32", "float16", "bfloat16" };
+    static const char *const names[DTYPE_COUNT] = { "float32", "float16", "bfloat16", "int8" };
     return names[dtype];
 }
 
-/* The compiler's run-time check asks CPUID and XCR0, so a set that the system does not save is no
- * set. F16C has no name there; every CPU with AVX2 has it. */
-static bool machine_has(const char *isa)
-{
-#if defined(__x86_64__)
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (strcmp(isa, "avx2") == 0)
-        return avx2;
-    if (strcmp(isa, "avx512") == 0)
-        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-#endif
-    return strcmp(isa, "portable") == 0;
-}
-
-/* Slowest first. */
-static const struct kernel_set {
+/* Parts of kernel sets; of one set, a later part overwrites what it improves.  Slowest set first. */
+#define ALWAYS         SIZE_MAX
+#define NEEDS(feature) offsetof(struct cpu_features, feature)
+static const struct part {
     const char *isa;
+    size_t needs; /* a bool of struct cpu_features, or ALWAYS */
     void (*init)(struct kernels *kernels);
-} sets[] = {
-    { "portable", kernels_init_portable },
+    const char *int8_name; /* NULL: no products of int8 in this part */
+} parts[] = {
+    { "portable", ALWAYS, products_init_portable, "portable" },
+    { "portable", ALWAYS, vectors_init_portable, NULL },
+    { "portable", ALWAYS, attention_init_portable, NULL },
 #if defined(__x86_64__)
-    { "avx2", kernels_init_avx2 },
-    { "avx512", kernels_init_avx512 },
+    { "avx2", NEEDS(avx2), products_init_avx2, "avx2" },
+    { "avx2", NEEDS(avx2), vectors_init_avx2, NULL },
+    { "avx2", NEEDS(avx2), attention_init_avx2, NULL },
+    { "avx512", NEEDS(avx512), products_init_avx512, "avx512" },
+    { "avx512", NEEDS(avx512), vectors_init_avx512, NULL },
+    { "avx512", NEEDS(avx512), attention_init_avx512, NULL },
+    { "avx512", NEEDS(avx512_vnni), products_init_avx512vnni, "avx512vnni" },
+    { "avx512", NEEDS(avx512_bf16), products_init_avx512bf16, NULL },
+#elif defined(__aarch64__)
+    { "neon", NEEDS(neon), products_init_neon, "neon" },
+    { "neon", NEEDS(neon), vectors_init_neon, NULL },
+    { "neon", NEEDS(neon), attention_init_neon, NULL },
+    { "neon", NEEDS(neon_dot), products_init_neondot, "neondot" },
 #endif
 };
 
-int kernels_init(struct kernels *kernels, const char *isa, const char *gemm, struct error *err)
+static bool machine_has(const struct cpu_features *features, size_t feature)
+{
+    return feature == ALWAYS || *(const bool *)((const char *)features + feature);
+}
+
+/* The widest thing that any product makes of a row: four bytes an element and a scale. */
+size_t prepared_bytes(size_t M, size_t K)
+{
+    return (M + 15) / 16 * 16 * sizeof(float) + M * ((K + 3) / 4 * 4) * sizeof(float);
+}
+
+int kernels_init_for(struct kernels *kernels, const struct cpu_features *features, const char *isa,
+                     const char *gemm, struct error *err)
 {
     const bool any = !isa || !*isa;
     bool found = false;
     *kernels = (struct kernels){ 0 };
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        if (!any && strcmp(isa, sets[i].isa) != 0)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!any && strcmp(isa, parts[i].isa) != 0)
             continue;
         found = true;
-        if (machine_has(sets[i].isa))
-            sets[i].init(kernels);
+        if (machine_has(features, parts[i].needs)) {
+            kernels->isa = parts[i].isa;
+            parts[i].init(kernels);
+            if (parts[i].int8_name)
+                kernels->int8_name = parts[i].int8_name;
+        }
     }
     if (!found)
         return error_set(err, ERR_CONFIG, "there is no kernel set \"%s\" in this build", isa);
-    if (!kernels->gemm)
+    if (!kernels->isa)
         return error_set(err, ERR_CONFIG, "this machine lacks the instruction set \"%s\"", isa);
+    kernels->products[PRODUCT_BF16] = kernels->products[PRODUCT_PANELS];
     kernels->gemm_name = "own";
     if (gemm && strcmp(gemm, "openblas") == 0) {
-        kernels->gemm = gemm_openblas;
+        kernels->products[PRODUCT_ROWS] = product_openblas;
         kernels->gemm_name = "openblas";
     } else if (gemm && strcmp(gemm, "own") != 0) {
         return error_set(err, ERR_CONFIG, "gemm is \"%s\"; it is \"own\" or \"openblas\"", gemm);
     }
     return 0;
+}
+
+int kernels_init(struct kernels *kernels, const char *isa, const char *gemm, struct error *err)
+{
+    const struct cpu_features features = cpu_features();
+    return kernels_init_for(kernels, &features, isa, gemm, err);
+}
+
+bool kernels_narrow_bf16(struct kernels *kernels)
+{
+    if (!kernels->narrow_bf16.gemm)
+        return false;
+    kernels->products[PRODUCT_BF16] = kernels->narrow_bf16;
+    return true;
 }

@@ -8,15 +8,39 @@
 
 #include "kernels/kernels.h"
 
-/* Each overwrites the entries of the table that its instruction set improves. */
-void kernels_init_portable(struct kernels *kernels);
+struct cpu_features;
+
+/* kernels_init() for a machine of these features. */
+int kernels_init_for(struct kernels *kernels, const struct cpu_features *features, const char *isa,
+                     const char *gemm, struct error *err);
+
+/* Each overwrites the entries of the table that its instruction set improves: products of
+ * matrices, loops over vectors, and what attention computes. */
+void products_init_portable(struct kernels *kernels);
+void vectors_init_portable(struct kernels *kernels);
+void attention_init_portable(struct kernels *kernels);
 #if defined(__x86_64__)
-void kernels_init_avx2(struct kernels *kernels);
-void kernels_init_avx512(struct kernels *kernels);
+void products_init_avx2(struct kernels *kernels);
+void vectors_init_avx2(struct kernels *kernels);
+void attention_init_avx2(struct kernels *kernels);
+void products_init_avx512(struct kernels *kernels);
+void vectors_init_avx512(struct kernels *kernels);
+void attention_init_avx512(struct kernels *kernels);
+void products_init_avx512vnni(struct kernels *kernels);
+void products_init_avx512bf16(struct kernels *kernels);
+#elif defined(__aarch64__)
+void products_init_neon(struct kernels *kernels);
+void vectors_init_neon(struct kernels *kernels);
+void attention_init_neon(struct kernels *kernels);
+void products_init_neondot(struct kernels *kernels);
 #endif
 
-/* gemm of "openblas": sgemm over float32 panels of the weights. */
-void gemm_openblas(const struct gemm *product);
+/* As kernels_check(), of the loops over vectors, and of what attention computes. */
+int vectors_check(const struct kernels *kernels, struct error *err);
+int attention_check(const struct kernels *kernels, struct error *err);
+
+/* sgemm over float32 panels of weights in rows. */
+extern const struct product product_openblas;
 
 /* One stored element as a float. */
 static inline float bf16_to_float(uint16_t stored)
@@ -25,6 +49,16 @@ static inline float bf16_to_float(uint16_t stored)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* Nearest, ties to even; the sum of a NaN's bits would run over into another number. */
+static inline uint16_t float_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (value != value)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* IEEE 754 binary16, subnormals, infinities and NaN included. */

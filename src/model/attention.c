@@ -1,14 +1,56 @@
 #include "attention.h"
 
 #include <math.h>
+#include <string.h>
 
-/* Queries whose scores are in memory at once; a constant, so that a row's bits depend on the row
- * alone. */
-enum { QUERY_BLOCK = 128 };
+/* Queries of a row whose scores are in memory at once, so few that they stay in the L2 cache with
+ * all keys and values of the head; for most kernel sets a multiple of the rows in a tile. */
+enum { QUERY_BLOCK = 24 };
 
-size_t attention_scratch_bytes(size_t keys_max)
+/* Floats, so that the next piece of scratch begins at a multiple of 64 bytes. */
+static size_t filled(size_t floats)
 {
-    return arena_need(QUERY_BLOCK * keys_max, sizeof(float));
+    return (floats + 15) / 16 * 16;
+}
+
+/* From one query's scores to the next one's.  An odd number of cache lines: with a power of two the
+ * same key's scores would fall into few sets of the cache and push each other out. */
+static size_t score_stride(size_t keys)
+{
+    return filled(keys) | 16;
+}
+
+/* What one head of a row needs. */
+struct row_scratch {
+    float *keys, *values; /* strips */
+    float *queries;       /* (QUERY_BLOCK, K), scaled */
+    float *scores;        /* (QUERY_BLOCK, stride) */
+    size_t stride;
+    float *distances; /* (2·S − 1): biases by distance, −(S − 1) … S − 1 */
+};
+
+/* Floats of it; *at is where they lie if they begin at `scratch`. */
+static size_t row_scratch(const struct stack_shape *shape, size_t S, float *scratch,
+                          struct row_scratch *at)
+{
+    const size_t sizes[] = { filled(S) * shape->key_width, filled(shape->value_width) * S,
+                             filled(QUERY_BLOCK * shape->key_width), QUERY_BLOCK * score_stride(S),
+                             filled(2 * S) };
+    size_t offsets[6] = { 0 };
+    for (size_t i = 0; i < 5; i++)
+        offsets[i + 1] = offsets[i] + sizes[i];
+    if (at)
+        *at = (struct row_scratch){ scratch + offsets[0], scratch + offsets[1],
+                                    scratch + offsets[2], scratch + offsets[3],
+                                    score_stride(S),      scratch + offsets[4] };
+    return offsets[5];
+}
+
+size_t attention_scratch_bytes(const struct stack_shape *shape, size_t keys_max)
+{
+    const size_t row = row_scratch(shape, keys_max, NULL, NULL);
+    const size_t queries = ATTENTION_QUERIES * score_stride(keys_max);
+    return arena_need(row > queries ? row : queries, sizeof(float));
 }
 
 void attention_prepare(const struct model_config *config, const struct stack_shape *shape,
@@ -38,26 +80,15 @@ static float score_scale(const struct model_config *config, const struct stack_s
     return 1.0f;
 }
 
-static float additive_score(const float *weight, const float *q, const float *k, size_t K)
+static void additive_scores(const struct float_rows *keys, const float *q, const float *weight,
+                            float *out)
 {
-    float sum = 0.0f;
-    for (size_t i = 0; i < K; i++)
-        sum += weight[i] * tanhf(q[i] + k[i]);
-    return sum;
-}
-
-/* In place; n ≥ 1. */
-static void softmax(float *x, size_t n)
-{
-    float largest = x[0], sum = 0.0f;
-    for (size_t i = 1; i < n; i++)
-        largest = x[i] > largest ? x[i] : largest;
-    for (size_t i = 0; i < n; i++) {
-        x[i] = expf(x[i] - largest);
-        sum += x[i];
+    for (size_t j = 0; j < keys->count; j++) {
+        const float *k = keys->data + (keys->path ? (size_t)keys->path[j] : j) * keys->stride;
+        out[j] = 0.0f;
+        for (size_t i = 0; i < keys->width; i++)
+            out[j] += weight[i] * tanhf(q[i] + k[i]);
     }
-    for (size_t i = 0; i < n; i++)
-        x[i] /= sum;
 }
 
 static void record_weights(const struct attention_record *record, size_t head, size_t query_place,
@@ -95,121 +126,181 @@ static float bias(const struct biases *biases, size_t key, size_t query)
     return biases->by_bucket[biases->buckets[distance < -R ? -R : distance > R ? R : distance]];
 }
 
-/* Queries `first` … first + n − 1 of a row's S tokens. */
-struct block {
-    size_t first, n, S;
-    const int32_t *places;
+/* One head of a row. */
+struct row_head {
+    const struct pass *pass;
+    const struct attention *attention;
+    const struct attention_row *row;
+    size_t head;
+    struct row_scratch at;
+    struct biases biases;
+    bool consecutive; /* the places are: a query's biases lie side by side in at.distances */
 };
 
-static void add_biases(const struct biases *biases, const struct block *block, float *scores)
+static struct float_rows head_keys(const struct row_head *h)
 {
-    for (size_t i = 0; i < block->n; i++) {
-        const size_t query = (size_t)block->places[block->first + i];
-        for (size_t j = 0; j < block->S; j++)
-            scores[i * block->S + j] += bias(biases, (size_t)block->places[j], query);
-    }
+    const size_t K = h->attention->shape->key_width, H = h->attention->shape->heads;
+    return (struct float_rows){ h->row->k + h->head * K, H * K, NULL, h->row->S, K };
 }
 
-/* scores (n, S) of the block's queries with the S keys of one head; q, k: the first token's. */
-static void block_scores(const struct pass *pass, const struct attention *attention, size_t head,
-                         const float *q, const float *k, const struct block *block, float *scores)
+static void open_head(struct row_head *h)
 {
-    const struct model_config *c = &pass->model->config;
-    const size_t K = attention->shape->key_width, stride = attention->shape->heads * K;
-    const size_t S = block->S;
-    q += block->first * stride + head * K;
-    k += head * K;
-    if (c->attention_score == SCORE_ADDITIVE) {
-        const float *weight = attention->weights->score_weight + head * K;
-        for (size_t i = 0; i < block->n; i++)
-            for (size_t j = 0; j < S; j++)
-                scores[i * S + j] = additive_score(weight, q + i * stride, k + j * stride, K);
+    const struct kernels *kernels = h->pass->kernels;
+    const struct attention_row *row = h->row;
+    const size_t W = h->attention->shape->value_width, H = h->attention->shape->heads;
+    const size_t S = row->S;
+    const struct float_rows keys = head_keys(h);
+    const struct float_rows values = { row->v + h->head * W, H * W, NULL, S, W };
+    if (h->pass->model->config.attention_score != SCORE_ADDITIVE)
+        kernels->pack_keys(&keys, h->at.keys);
+    kernels->pack_values(&values, h->at.values);
+    h->biases = head_biases(h->pass, h->attention, h->head);
+    h->consecutive = (size_t)(row->places[S - 1] - row->places[0]) == S - 1;
+    for (size_t i = 0; h->biases.by_bucket && h->consecutive && i < 2 * S - 1; i++)
+        h->at.distances[i] = bias(&h->biases, i, S - 1);
+}
+
+static void add_biases(const struct row_head *h, size_t query, float *scores)
+{
+    const size_t S = h->row->S;
+    const int32_t *places = h->row->places;
+    if (!h->biases.by_bucket)
+        return;
+    if (h->consecutive) {
+        const float *distances = h->at.distances + (S - 1 - query);
+        for (size_t j = 0; j < S; j++)
+            scores[j] += distances[j];
         return;
     }
-    blas_nt(&(struct blas){ .m = block->n,
-                            .n = S,
-                            .k = K,
-                            .alpha = score_scale(c, attention->shape),
-                            .a = q,
-                            .a_stride = stride,
-                            .b = k,
-                            .b_stride = stride,
-                            .c = scores,
-                            .c_stride = S });
-    const struct biases biases = head_biases(pass, attention, head);
-    if (biases.by_bucket)
-        add_biases(&biases, block, scores);
+    for (size_t j = 0; j < S; j++)
+        scores[j] += bias(&h->biases, (size_t)places[j], (size_t)places[query]);
 }
 
-void attention_row(const struct pass *pass, const struct attention *attention, const float *q,
-                   const float *k, const float *v, size_t S, const int32_t *places, float *out,
-                   const struct attention_record *record)
+/* Scores of queries first … first+n−1 with every key, biases not yet added. */
+static void block_scores(const struct row_head *h, size_t first, size_t n)
 {
-    const size_t H = attention->shape->heads, W = attention->shape->value_width, values = H * W;
-    const size_t mark = arena_mark(pass->arena);
-    float *scores = arena_take(pass->arena, QUERY_BLOCK * S, sizeof *scores);
-    for (size_t first = 0; first < S; first += QUERY_BLOCK) {
-        const size_t n = S - first < QUERY_BLOCK ? S - first : QUERY_BLOCK;
-        const struct block block = { first, n, S, places };
-        for (size_t h = 0; h < H; h++) {
-            block_scores(pass, attention, h, q, k, &block, scores);
-            for (size_t i = 0; i < n; i++) {
-                softmax(scores + i * S, S);
-                record_weights(record, h, (size_t)places[first + i], scores + i * S, S);
-            }
-            blas_nn(&(struct blas){ .m = n,
-                                    .n = W,
-                                    .k = S,
-                                    .alpha = 1.0f,
-                                    .a = scores,
-                                    .a_stride = S,
-                                    .b = v + h * W,
-                                    .b_stride = values,
-                                    .c = out + first * values + h * W,
-                                    .c_stride = values });
-        }
+    const struct model_config *c = &h->pass->model->config;
+    const struct stack_shape *shape = h->attention->shape;
+    const size_t K = shape->key_width, stride = shape->heads * K;
+    const float *q = h->row->q + first * stride + h->head * K;
+    if (c->attention_score == SCORE_ADDITIVE) {
+        const float *weight = h->attention->weights->score_weight + h->head * K;
+        const struct float_rows keys = head_keys(h);
+        for (size_t i = 0; i < n; i++)
+            additive_scores(&keys, q + i * stride, weight, h->at.scores + i * h->at.stride);
+        return;
     }
-    arena_release(pass->arena, mark);
+    const float scale = score_scale(c, shape);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < K; j++)
+            h->at.queries[i * K + j] = q[i * stride + j] * scale;
+    h->pass->kernels->multiply(&(struct strip_product){ .x = h->at.queries,
+                                                        .x_stride = K,
+                                                        .M = n,
+                                                        .strips = h->at.keys,
+                                                        .K = K,
+                                                        .N = h->row->S,
+                                                        .y = h->at.scores,
+                                                        .y_stride = h->at.stride });
 }
 
-/* weights (count) = the scores of one head. */
-static void query_scores(const struct pass *pass, const struct attention *attention, size_t head,
-                         const struct attention_query *query, float *weights)
+static void attend_block(const struct row_head *h, size_t first, size_t n)
+{
+    const struct attention_row *row = h->row;
+    const size_t W = h->attention->shape->value_width, values = h->attention->shape->heads * W;
+    block_scores(h, first, n);
+    for (size_t i = 0; i < n; i++) {
+        float *scores = h->at.scores + i * h->at.stride;
+        add_biases(h, first + i, scores);
+        h->pass->kernels->softmax(scores, row->S);
+        record_weights(&row->record, h->head, (size_t)row->places[first + i], scores, row->S);
+    }
+    h->pass->kernels->multiply(
+        &(struct strip_product){ .x = h->at.scores,
+                                 .x_stride = h->at.stride,
+                                 .M = n,
+                                 .strips = h->at.values,
+                                 .K = row->S,
+                                 .N = W,
+                                 .y = row->out + (first - row->first) * values + h->head * W,
+                                 .y_stride = values });
+}
+
+void attention_row(const struct pass *pass, const struct attention *attention,
+                   const struct attention_row *row, struct heads heads, void *scratch)
+{
+    struct row_head h = { .pass = pass, .attention = attention, .row = row };
+    row_scratch(attention->shape, row->S, scratch, &h.at);
+    for (h.head = heads.first; h.head < heads.end; h.head++) {
+        open_head(&h);
+        for (size_t first = row->first; first < row->end; first += QUERY_BLOCK)
+            attend_block(&h, first,
+                         row->end - first < QUERY_BLOCK ? row->end - first : QUERY_BLOCK);
+    }
+}
+
+static float *cache_keys(const struct stack_shape *shape, const struct attention_cache *cache,
+                         size_t head)
+{
+    return cache->base + head * cache->tokens * (shape->key_width + shape->value_width);
+}
+
+static float *cache_values(const struct stack_shape *shape, const struct attention_cache *cache,
+                           size_t head)
+{
+    return cache_keys(shape, cache, head) + cache->tokens * shape->key_width;
+}
+
+void attention_store(const struct stack_shape *shape, const struct attention_cache *cache,
+                     size_t token, const float *k, const float *v, struct heads heads)
+{
+    const size_t K = shape->key_width, W = shape->value_width;
+    for (size_t h = heads.first; h < heads.end; h++) {
+        memcpy(cache_keys(shape, cache, h) + token * K, k + h * K, K * sizeof *k);
+        memcpy(cache_values(shape, cache, h) + token * W, v + h * W, W * sizeof *v);
+    }
+}
+
+/* weights (count) = softmax of the scores of one head. */
+static void query_weights(const struct pass *pass, const struct attention *attention,
+                          const struct attention_query *query, size_t head, const float *keys,
+                          float *weights)
 {
     const struct model_config *c = &pass->model->config;
-    const size_t H = attention->shape->heads, K = attention->shape->key_width;
-    const float *q = query->q + head * K;
+    const size_t K = attention->shape->key_width;
+    const struct float_rows rows = { keys, K, query->path, query->count, K };
     const struct biases biases = head_biases(pass, attention, head);
-    const float scale = score_scale(c, attention->shape);
-    for (size_t j = 0; j < query->count; j++) {
-        const size_t row = query->path ? (size_t)query->path[j] : j;
-        const float *k = query->keys + (row * H + head) * K;
-        if (c->attention_score == SCORE_ADDITIVE)
-            weights[j] = additive_score(attention->weights->score_weight + head * K, q, k, K);
-        else
-            weights[j] = scale * pass->kernels->dot(q, k, K);
-        if (biases.by_bucket)
-            weights[j] += bias(&biases, j, query->place);
-    }
+    const float *q = query->q + head * K;
+    if (c->attention_score == SCORE_ADDITIVE)
+        additive_scores(&rows, q, attention->weights->score_weight + head * K, weights);
+    else
+        pass->kernels->scores(&rows, q, score_scale(c, attention->shape), weights);
+    for (size_t j = 0; biases.by_bucket && j < query->count; j++)
+        weights[j] += bias(&biases, j, query->place);
+    pass->kernels->softmax(weights, query->count);
+    record_weights(&query->record, head, query->place, weights, query->count);
 }
 
-void attention_query(const struct pass *pass, const struct attention *attention,
-                     const struct attention_query *query, const struct attention_record *record)
+/* All keys of a head are read, then all its values: a query after the first finds them in the
+ * cache. */
+void attention_queries(const struct pass *pass, const struct attention *attention,
+                       const struct attention_cache *cache, const struct attention_query *queries,
+                       size_t count, struct heads heads, void *scratch)
 {
-    const size_t H = attention->shape->heads, W = attention->shape->value_width;
-    const size_t mark = arena_mark(pass->arena);
-    float *weights = arena_take(pass->arena, query->count, sizeof *weights);
-    for (size_t h = 0; h < H; h++) {
-        float *out = query->out + h * W;
-        query_scores(pass, attention, h, query, weights);
-        softmax(weights, query->count);
-        record_weights(record, h, query->place, weights, query->count);
-        for (size_t i = 0; i < W; i++)
-            out[i] = 0.0f;
-        for (size_t j = 0; j < query->count; j++) {
-            const size_t row = query->path ? (size_t)query->path[j] : j;
-            pass->kernels->axpy(weights[j], query->values + (row * H + h) * W, out, W);
+    const size_t W = attention->shape->value_width;
+    size_t keys_max = 0;
+    for (size_t i = 0; i < count; i++)
+        keys_max = queries[i].count > keys_max ? queries[i].count : keys_max;
+    const size_t stride = score_stride(keys_max);
+    float *weights = scratch;
+    for (size_t h = heads.first; h < heads.end; h++) {
+        const float *keys = cache_keys(attention->shape, cache, h);
+        const float *values = cache_values(attention->shape, cache, h);
+        for (size_t i = 0; i < count; i++)
+            query_weights(pass, attention, &queries[i], h, keys, weights + i * stride);
+        for (size_t i = 0; i < count; i++) {
+            const struct float_rows rows = { values, W, queries[i].path, queries[i].count, W };
+            pass->kernels->mix(&rows, weights + i * stride, queries[i].out + h * W);
         }
     }
-    arena_release(pass->arena, mark);
 }

@@ -87,11 +87,19 @@ static int bind_vector(const struct binder *b, const char *name, size_t count, c
     return go_on(b, weights_vector(b->model->weights, name, count, b->kernels, vector, b->err));
 }
 
+/* The matrix of a linear layer. */
+static int bind_weights(const struct binder *b, const char *name, size_t out, size_t in,
+                        struct linear *linear)
+{
+    const struct name full = join(name, ".weight", "");
+    return go_on(b, weights_linear(b->model->weights, full.text, out, in, &linear->w, b->err));
+}
+
 static int bind_linear(const struct binder *b, const char *name, size_t out, size_t in, bool bias,
                        struct linear *linear)
 {
     const struct name full = join(name, ".bias", "");
-    if (bind_matrix(b, name, out, in, &linear->w) < 0)
+    if (bind_weights(b, name, out, in, linear) < 0)
         return -1;
     return bias ? bind_vector(b, full.text, out, &linear->bias) : 0;
 }
@@ -226,7 +234,7 @@ static int make_sinusoids(const struct binder *b, struct matrix *table)
         return error_set(b->err, ERR_NO_MEMORY, "position table of %zu rows", rows);
     for (size_t p = 0; p < rows; p++)
         sinusoids(c->position_kind, p, c->position_offset, values + p * D, D);
-    *table = (struct matrix){ values, DTYPE_F32, rows, D };
+    *table = (struct matrix){ values, DTYPE_F32, rows, D, LAYOUT_ROWS };
     return 0;
 }
 
@@ -264,10 +272,12 @@ static int bind_tokens(const struct binder *b, bool decoder, struct matrix *tabl
                                                                                            : NULL };
     const struct name *found = c->shared_embeddings ? &shared : &own; /* for the error */
     for (size_t i = sizeof all / sizeof *all; i-- > 0;) {
-        if (!all[i] || !has(b, all[i]))
+        if (!all[i])
+            continue;
+        const struct name copy = join(all[i]->text, ".weight", "");
+        if (!weights_has_rows(b->model->weights, copy.text))
             continue;
         found = all[i];
-        const struct name copy = join(found->text, ".weight", "");
         weights_expect(b->model->weights, copy.text);
     }
     return bind_matrix(b, found->text, V, c->width, table);
@@ -313,10 +323,22 @@ static int bind_output(const struct binder *b)
     const size_t V = c->target_vocabulary;
     const struct name own = join(b->names->output, "", "");
     const char *bias = b->names->output_bias;
-    if (c->tied_output && !has(b, &own))
-        output->w = b->model->decoder.tokens;
-    else if (bind_matrix(b, own.text, V, c->width, &output->w) < 0)
+    const bool tied = c->tied_output && !has(b, &own);
+    const char *tokens = weights_name(b->model->weights, b->model->decoder.tokens.data);
+    const struct name name =
+        tied ? join(tokens ? tokens : "", "", "") : join(own.text, ".weight", "");
+    if (tied)
+        b->model->output_rows = b->model->decoder.tokens;
+    else if (weights_has_rows(b->model->weights, name.text) &&
+             bind_matrix(b, own.text, V, c->width, &b->model->output_rows) < 0)
         return -1;
+    if (tied && !tokens) /* at fault already */
+        return 0;
+    if (go_on(b, weights_linear(b->model->weights, name.text, V, c->width, &output->w, b->err)) < 0)
+        return -1;
+    if (b->model->output_rows.data)
+        weights_screen(b->model->weights, name.text, V, c->width, &b->model->screen,
+                       &b->model->screen_bounds);
     if (c->output_bias == OUTPUT_BIAS_NONE ||
         (c->output_bias == OUTPUT_BIAS_IF_STORED && !weights_has(b->model->weights, bias)))
         return 0;

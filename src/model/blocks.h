@@ -2,18 +2,12 @@
 #ifndef MODEL_BLOCKS_H
 #define MODEL_BLOCKS_H
 
+#include "linear.h"
 #include "model/forward.h"
-
-/* y (M, out) = x (M, in) · wᵀ + bias. */
-void linear(const struct pass *pass, const struct linear *linear, const float *x, size_t M,
-            float *y);
 
 /* y (M, D) = the model's kind of norm of x (M, D), row by row; y may be x. */
 void norm_rows(const struct pass *pass, const struct norm *norm, const float *x, size_t M,
                float *y);
-
-/* x (count) = the model's activation of x. */
-void activate(enum activation activation, float *x, size_t count);
 
 /* x (D) = the token's embedding, scaled, plus that of its position, with the stack's norm. */
 void embed_token(const struct pass *pass, const struct stack *stack, int32_t token, size_t position,

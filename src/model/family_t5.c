@@ -112,6 +112,7 @@ static int read_t5(const struct family *family, struct model_config *config, con
         .final_norm = true,
         .attention_score = SCORE_DOT,
         .gated = f.is_gated_act,
+        .ffn_out_float32 = true,
         .activation = f.dense_act_fn,
         .position_kind = POSITION_NONE,
         .relative_buckets = f.relative_attention_num_buckets,

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "bind.h"
 #include "model/sentence.h"
+#include "pack_cache.h"
 #include "weights.h"
 
 /* What modules.json adds, if the folder has one. */
@@ -22,9 +23,11 @@ static int open_sentence(struct model *model, const struct kernels *kernels, str
 
 /* `findings`, if not NULL, hear of every tensor at fault and of every unused one. */
 static int open_weights(struct model *model, const struct kernels *kernels,
-                        struct findings *findings, struct error *err)
+                        const struct packed_copy *packed, struct findings *findings,
+                        struct error *err)
 {
-    if (weights_open(&model->weights, model->dir, err) < 0)
+    if (weights_open(&model->weights, model->dir, err) < 0 ||
+        (packed && weight_files_add(&model->weights->tensors, packed->dir, packed->name, err) < 0))
         return -1;
     model->weights->findings = findings;
     const int rc = model_bind(model, kernels, err);
@@ -53,10 +56,17 @@ static struct model *create(const char *dir, const char *name, struct error *err
 int model_open(struct model **out, const char *dir, const char *name, const struct kernels *kernels,
                struct error *err)
 {
+    return model_open_beside(out, dir, name, kernels, NULL, err);
+}
+
+int model_open_beside(struct model **out, const char *dir, const char *name,
+                      const struct kernels *kernels, const struct packed_copy *packed,
+                      struct error *err)
+{
     struct model *model = create(dir, name, err);
-    if (model &&
-        (config_read(&model->config, &model->defaults, dir, err) < 0 ||
-         open_weights(model, kernels, NULL, err) < 0 || open_sentence(model, kernels, err) < 0))
+    if (model && (config_read(&model->config, &model->defaults, dir, err) < 0 ||
+                  open_weights(model, kernels, packed, NULL, err) < 0 ||
+                  open_sentence(model, kernels, err) < 0))
         model_close(&model);
     *out = model;
     return model ? 0 : -1;
@@ -72,7 +82,7 @@ struct model *model_examine(const char *dir, const struct kernels *kernels,
         model_close(&model);
         return NULL;
     }
-    const bool at_a_tensor = open_weights(model, kernels, findings, &err) < 0 && err.param[0];
+    const bool at_a_tensor = open_weights(model, kernels, NULL, findings, &err) < 0 && err.param[0];
     if (err.code != ERR_NONE && !at_a_tensor) /* tensors were found one by one */
         findings_add(findings, FINDING_PROBLEM, NULL, err.message);
     err = (struct error){ 0 };

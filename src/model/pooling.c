@@ -30,7 +30,8 @@ size_t pooling_dim(const struct model *model, enum pooling pooling)
 size_t pooling_scratch_bytes(const struct model *model)
 {
     const size_t widest = model->sentence ? model->sentence->dim_max : 0;
-    return arena_need(model->config.width, sizeof(double)) + 2 * arena_need(widest, sizeof(float));
+    return arena_need(model->config.width, sizeof(double)) + 2 * arena_need(widest, sizeof(float)) +
+           linear_scratch_bytes(1, widest);
 }
 
 /* vector = Σ weight · x / divisor. */
@@ -126,7 +127,7 @@ static float *run_step(const struct pass *pass, const struct sentence_step *step
     case STEP_DENSE:
         linear(pass, &step->linear, vector, 1, other);
         if (step->activated)
-            activate(step->activation, other, step->out);
+            pass->kernels->activate(step->activation, other, NULL, step->out);
         return other;
     }
     return vector;

@@ -127,8 +127,11 @@ static int read_header(struct safetensors *file, const json_t *header, const cha
     if (!file->tensors)
         return error_set(err, ERR_NO_MEMORY, "%s", file->path);
     json_object_foreach ((json_t *)(uintptr_t)header, name, entry) {
-        if (strcmp(name, "__metadata__") == 0)
+        if (strcmp(name, "__metadata__") == 0) {
+            const char *packed = json_string_value(json_object_get(entry, "seqd_packed"));
+            snprintf(file->packed, sizeof file->packed, "%s", packed ? packed : "");
             continue;
+        }
         struct tensor *tensor = &file->tensors[file->tensor_count];
         tensor->path = file->path;
         if (read_tensor(tensor, name, entry, data, data_bytes, err) < 0)

@@ -36,6 +36,7 @@ struct safetensors {
     void *mapping; /* NULL when the bytes are the caller's */
     size_t mapped_bytes;
     size_t header_bytes;
+    char packed[16]; /* "seqd_packed" of the metadata (model/pack.h), cut; "": there is none */
     struct tensor *tensors; /* in the order of their data; no two of one name */
     size_t tensor_count;
 };

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/pack.h"
 #include "shard_index.h"
 
 /* Of one folder.  The largest models of these families have 7,000 tensors in 35 files. */
@@ -144,17 +145,34 @@ static int open_shards(struct weight_files *files, const char *dir, struct error
     return rc;
 }
 
-static int open_single(struct weight_files *files, const char *dir, struct error *err)
+static int open_single(struct weight_files *files, const char *dir, const char *name,
+                       struct error *err)
 {
-    const char *const name = single_name;
     files->path = join(dir, name, err);
     return files->path ? open_files(files, dir, &name, 1, err) : -1;
+}
+
+/* A file that says it is packed must be of the version that is read here. */
+static int check_packed(const struct safetensors *file, struct error *err)
+{
+    if (strcmp(file->packed, PACK_VERSION) == 0)
+        return 0;
+    return error_set(err, ERR_BAD_MODEL,
+                     "%s is a packed file of version \"%s\"; version " PACK_VERSION
+                     " is read: make it anew with `seqd quantize`",
+                     file->path, file->packed);
 }
 
 int weight_files_open(struct weight_files *files, const char *dir, struct error *err)
 {
     *files = (struct weight_files){ 0 };
-    int rc = open_single(files, dir, err);
+    int rc = open_single(files, dir, PACK_FILE_NAME, err);
+    if (rc == 0)
+        rc = check_packed(&files->files[0], err);
+    if (rc < 0 && err->code == ERR_NONE) {
+        weight_files_close(files);
+        rc = open_single(files, dir, single_name, err);
+    }
     if (rc < 0 && err->code == ERR_NONE) {
         weight_files_close(files);
         rc = open_shards(files, dir, err);
@@ -162,6 +180,25 @@ int weight_files_open(struct weight_files *files, const char *dir, struct error 
     if (rc < 0)
         weight_files_close(files);
     return rc;
+}
+
+int weight_files_add(struct weight_files *files, const char *dir, const char *name,
+                     struct error *err)
+{
+    struct safetensors *grown =
+        mem_resize(files->files, files->file_count + 1, sizeof *files->files);
+    if (!grown)
+        return error_set(err, ERR_NO_MEMORY, "%s/%s", dir, name);
+    files->files = grown;
+    struct safetensors *file = &grown[files->file_count];
+    if (safetensors_open(file, dir, name, err) < 0)
+        return -1;
+    files->file_count++;
+    files->mapped_bytes += file->mapped_bytes;
+    files->tensor_count += file->tensor_count;
+    mem_free(files->tensors);
+    files->tensors = NULL;
+    return check_packed(file, err) < 0 ? -1 : sort_tensors(files, err);
 }
 
 void weight_files_close(struct weight_files *files)

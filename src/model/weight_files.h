@@ -1,5 +1,5 @@
-/* weight_files.h — all tensors of a model folder: of model.safetensors or, when that is not there,
- * of the files that model.safetensors.index.json names.  Private to src/model. */
+/* weight_files.h — all tensors of a model folder: of model.packed or, when that is not there, of
+ * model.safetensors or of the files that model.safetensors.index.json names.  Private to src/model. */
 #ifndef MODEL_WEIGHT_FILES_H
 #define MODEL_WEIGHT_FILES_H
 
@@ -18,6 +18,10 @@ struct weight_files {
  * ERR_BAD_MODEL, ERR_NO_MEMORY; messages name the file, and say what to do about weights in another
  * format. */
 int weight_files_open(struct weight_files *files, const char *dir, struct error *err);
+/* Opens one packed file more, whose tensors stand beside the others'.  A file that is not there
+ * leaves *err alone; after any failure only weight_files_close() may follow. */
+int weight_files_add(struct weight_files *files, const char *dir, const char *name,
+                     struct error *err);
 void weight_files_close(struct weight_files *files);
 
 /* NULL when there is none of that name. */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kernels/panels.h"
 
 int weights_open(struct weights **out, const char *dir, struct error *err)
 {
@@ -58,9 +59,38 @@ float *weights_scratch(struct weights *weights, size_t count)
     return keep_copy(weights, count, sizeof(float));
 }
 
-bool weights_has(const struct weights *weights, const char *name)
+/* The name of a tensor that was made of the tensor `name`; cut, and then no tensor has it. */
+struct derived_name {
+    char text[512];
+};
+
+static struct derived_name derived(const char *name, const char *ending, const char *dtype)
+{
+    struct derived_name d;
+    snprintf(d.text, sizeof d.text, "%s%s%s", name, ending, dtype);
+    return d;
+}
+
+static struct tensor *find_panels(const struct weights *weights, const char *name,
+                                  enum dtype *dtype)
+{
+    struct tensor *tensor = NULL;
+    for (*dtype = DTYPE_F32; !tensor && *dtype < DTYPE_COUNT; ++*dtype)
+        tensor = weight_files_find(&weights->tensors,
+                                   derived(name, ".panels.", dtype_name(*dtype)).text);
+    --*dtype;
+    return tensor;
+}
+
+bool weights_has_rows(const struct weights *weights, const char *name)
 {
     return weight_files_find(&weights->tensors, name);
+}
+
+bool weights_has(const struct weights *weights, const char *name)
+{
+    enum dtype dtype;
+    return weights_has_rows(weights, name) || find_panels(weights, name, &dtype);
 }
 
 void weights_expect(struct weights *weights, const char *name)
@@ -135,8 +165,54 @@ int weights_matrix(struct weights *weights, const char *name, size_t rows, size_
             return error_set(err, ERR_NO_MEMORY, "%s: %s", tensor->path, name);
         tensor->data = memcpy(copy, tensor->data, tensor->bytes);
     }
-    *matrix = (struct matrix){ tensor->data, tensor->dtype, rows, columns };
+    *matrix = (struct matrix){ tensor->data, tensor->dtype, rows, columns, LAYOUT_ROWS };
     return 0;
+}
+
+/* The tensor, whose bytes are those of a matrix packed as `dtype`; false: they are not. */
+static bool take_panels(struct tensor *tensor, enum dtype dtype, size_t rows, size_t columns,
+                        struct matrix *matrix)
+{
+    if (tensor->bytes != panels_bytes(dtype, rows, columns) ||
+        (uintptr_t)tensor->data % PANEL_ALIGN != 0)
+        return false;
+    *matrix = (struct matrix){ tensor->data, dtype, rows, columns, LAYOUT_PANELS };
+    return true;
+}
+
+int weights_linear(struct weights *weights, const char *name, size_t rows, size_t columns,
+                   struct matrix *matrix, struct error *err)
+{
+    enum dtype dtype;
+    struct tensor *tensor = find_panels(weights, name, &dtype);
+    const struct tensor *same = weight_files_find(&weights->tensors, name);
+    if (!tensor)
+        return weights_matrix(weights, name, rows, columns, matrix, err);
+    weights_expect(weights, name);
+    tensor->used = true;
+    if (!take_panels(tensor, dtype, rows, columns, matrix))
+        return refuse(weights, tensor->path, tensor->name, err,
+                      "is not what %zu rows of %zu columns become; pack the folder anew", rows,
+                      columns);
+    tensor->needed = !same || !same->needed; /* parameters are counted once */
+    tensor->dtype = dtype;
+    tensor->count = rows * columns;
+    return 0;
+}
+
+bool weights_screen(struct weights *weights, const char *name, size_t rows, size_t columns,
+                    struct matrix *screen, const float **bounds)
+{
+    struct tensor *panels = weight_files_find(&weights->tensors, derived(name, ".screen", "").text);
+    struct tensor *lengths =
+        weight_files_find(&weights->tensors, derived(name, ".bounds", "").text);
+    if (!panels || !lengths || !lengths->readable || lengths->dtype != DTYPE_F32 ||
+        lengths->count != 2 * rows || !is_aligned(lengths) ||
+        !take_panels(panels, DTYPE_I8, rows, columns, screen))
+        return false;
+    panels->used = lengths->used = true;
+    *bounds = lengths->data;
+    return true;
 }
 
 int weights_vector(struct weights *weights, const char *name, size_t count,
@@ -189,12 +265,18 @@ enum dtype weights_dtype(const struct weights *weights, size_t *parameter_count)
     return most;
 }
 
-const char *weights_name(const struct weights *weights, const void *data)
+struct tensor *weights_tensor_at(const struct weights *weights, const void *data)
 {
     for (size_t i = 0; data && i < weights->tensors.tensor_count; i++)
         if (weights->tensors.tensors[i]->data == data)
-            return weights->tensors.tensors[i]->name;
+            return weights->tensors.tensors[i];
     return NULL;
+}
+
+const char *weights_name(const struct weights *weights, const void *data)
+{
+    const struct tensor *tensor = weights_tensor_at(weights, data);
+    return tensor ? tensor->name : NULL;
 }
 
 void weights_warn_unused(const struct weights *weights)

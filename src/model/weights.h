@@ -19,6 +19,8 @@ struct weights {
 int weights_open(struct weights **out, const char *dir, struct error *err);
 void weights_close(struct weights **weights);
 
+/* Whether there is a tensor of that name; weights_has(): be it only in panels. */
+bool weights_has_rows(const struct weights *weights, const char *name);
 bool weights_has(const struct weights *weights, const char *name);
 
 /* A tensor that may be in the files and is not needed: no reason to warn. */
@@ -28,6 +30,15 @@ void weights_expect(struct weights *weights, const char *name);
  * unaligned).  Errors: ERR_BAD_MODEL names a tensor that is missing or has another shape. */
 int weights_matrix(struct weights *weights, const char *name, size_t rows, size_t columns,
                    struct matrix *matrix, struct error *err);
+
+/* The same for a matrix that is multiplied by: its panels, if the files have any. */
+int weights_linear(struct weights *weights, const char *name, size_t rows, size_t columns,
+                   struct matrix *matrix, struct error *err);
+
+/* What pack.h says of an output layer's matrix, by the name of its tensor.  False: the files have
+ * none. */
+bool weights_screen(struct weights *weights, const char *name, size_t rows, size_t columns,
+                    struct matrix *screen, const float **bounds);
 
 /* The tensor as `count` floats, whatever its shape: from the mapping when it is float32, else
  * widened once.  Vectors are small; matrices stay narrow. */
@@ -42,6 +53,8 @@ float *weights_scratch(struct weights *weights, size_t count);
 void weights_count(const struct weights *weights, size_t counts[DTYPE_COUNT]);
 /* The dtype that most of their bytes have, and how many elements they have together. */
 enum dtype weights_dtype(const struct weights *weights, size_t *parameter_count);
+/* The tensor that lies at `data`; NULL: none. */
+struct tensor *weights_tensor_at(const struct weights *weights, const void *data);
 /* The name of the tensor that lies at `data`; NULL: none. */
 const char *weights_name(const struct weights *weights, const void *data);
 

@@ -43,11 +43,9 @@ static float length_divisor(const struct search *s, size_t length)
 static void find_candidates(struct search *s, const float *logprobs)
 {
     struct ranking ranking = { .items = s->ranked, .capacity = beams_candidate_count(s->options) };
-    for (size_t b = 0; b < search_members(s); b++) {
-        const float *const row = logprobs + search_row(s, b) * s->V;
-        for (size_t v = 0; v < s->V; v++)
-            ranking_offer(&ranking, row[v] + s->scores[b], (uint32_t)(b * s->V + v));
-    }
+    for (size_t b = 0; b < search_members(s); b++)
+        ranking_offer_row(&ranking, s->kernels, logprobs + search_row(s, b) * s->V, s->V,
+                          s->scores[b], (uint32_t)(b * s->V));
     ranking_sort(&ranking);
     s->candidate_count = ranking.count;
     for (size_t i = 0; i < ranking.count; i++) {

@@ -59,6 +59,7 @@ static void store(struct options *options, const struct option *option, double n
         options->early_stopping = (enum early_stopping)number;
         break;
     case KIND_LOGPROBS:
+        options->no_logprob = number == LOGPROBS_FALSE;
         options->logprobs = number >= 0;
         options->top_logprobs = number < 0 ? 0 : (size_t)number;
         break;

@@ -43,7 +43,9 @@ static double load(const struct options *options, const struct option *option)
     case KIND_EARLY_STOPPING:
         return (double)options->early_stopping;
     case KIND_LOGPROBS:
-        return options->logprobs ? (double)options->top_logprobs : -1;
+        return options->logprobs     ? (double)options->top_logprobs
+               : options->no_logprob ? LOGPROBS_FALSE
+                                     : -1;
     case KIND_TOKEN_LIST:
     case KIND_WORD_LIST:
     case KIND_BIAS_LIST:

@@ -87,6 +87,10 @@ int option_read_number(const struct reading *reading, const struct value *value,
         *number = value->boolean;
         return 0;
     }
+    if (option->kind == KIND_LOGPROBS && value->kind == VALUE_BOOL && !value->boolean) {
+        *number = LOGPROBS_FALSE;
+        return 0;
+    }
     if (option->kind == KIND_FLAG || (option->kind != KIND_REAL && value->kind == VALUE_REAL))
         return wrong_type(reading, whole, option->range);
     return read_real(reading, whole, value, option->min, option->max, option->range, number);

@@ -16,13 +16,16 @@ enum option_kind {
     KIND_START,          /* the same; bos_id when there is none */
     KIND_FEW_TOKENS,     /* int32_t[EOS_MAX] and a count: an id or a list of ids */
     KIND_EARLY_STOPPING, /* true, false or "never" */
-    KIND_LOGPROBS,       /* logprobs and top_logprobs: N */
+    KIND_LOGPROBS,       /* logprobs and top_logprobs: N; no_logprob: false */
     KIND_DECAY,          /* decay_start and decay_factor: [start, factor] */
     KIND_TOKEN_LIST,     /* struct phrases *: [id, …] */
     KIND_WORD_LIST,      /* the same: [[id, …], …] */
     KIND_BIAS_LIST,      /* the same: [[[id, …], bias], …] */
     KIND_NOT_BUILT       /* an option of the reference or of ours; `initial` is its neutral value */
 };
+
+/* What the number of KIND_LOGPROBS is for `false`. */
+enum { LOGPROBS_FALSE = -2 };
 
 struct option {
     const char *name;

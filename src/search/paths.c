@@ -8,7 +8,7 @@ static int32_t choose(const struct search *s, const float *row, double log_sum, 
 {
     const struct options *const o = s->options;
     if (!o->do_sample)
-        return (int32_t)logits_argmax(row, s->V);
+        return (int32_t)logits_argmax(s->kernels, row, s->V);
     const double uniform = draw_uniform(o->seed, number, s->length - s->prefix_count);
     return (int32_t)draw_token(row, s->V, log_sum, uniform);
 }
@@ -19,7 +19,7 @@ int paths_step(struct search *s, float *logits, struct error *err)
     size_t live = 0;
     for (size_t row = 0; row < s->live; row++) {
         search_process_row(s, logits + row * s->V, row);
-        if (s->log_sums[row] == -INFINITY)
+        if (logits_max(s->kernels, logits + row * s->V, s->V) == -INFINITY)
             return error_at(err, ERR_OUT_OF_RANGE, "parameters",
                             "parameters leave no token to choose at decoder position %zu",
                             s->length);

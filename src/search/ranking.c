@@ -2,6 +2,8 @@
 
 #include <stdbool.h>
 
+#include "kernels/kernels.h"
+
 static bool worse(struct ranked a, struct ranked b)
 {
     return a.score < b.score || (a.score == b.score && a.id > b.id);
@@ -40,6 +42,18 @@ void ranking_insert(struct ranking *ranking, struct ranked item)
         sift_up(ranking->items, ranking->count++, item);
     else
         sift_down(ranking->items, ranking->count, item);
+}
+
+void ranking_offer_row(struct ranking *ranking, const struct kernels *kernels, const float *x,
+                       size_t n, float added, uint32_t first_id)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ranking->count == ranking->capacity)
+            i = kernels->find_above(x, i, n, added, ranking->items[0].score);
+        if (i < n)
+            ranking_insert(ranking,
+                           (struct ranked){ .score = x[i] + added, .id = first_id + (uint32_t)i });
+    }
 }
 
 void ranking_sort(struct ranking *ranking)

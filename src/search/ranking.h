@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct kernels;
+
 struct ranked {
     float score;
     uint32_t id;
@@ -27,6 +29,10 @@ static inline void ranking_offer(struct ranking *ranking, float score, uint32_t 
     if (ranking->count < ranking->capacity || score > ranking->items[0].score)
         ranking_insert(ranking, (struct ranked){ .score = score, .id = id });
 }
+
+/* Offers x[i] + added, with the id first_id + i, for all i < n. */
+void ranking_offer_row(struct ranking *ranking, const struct kernels *kernels, const float *x,
+                       size_t n, float added, uint32_t first_id);
 
 /* Best first, the lower id first of equal ones.  No offers after that. */
 void ranking_sort(struct ranking *ranking);

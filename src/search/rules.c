@@ -119,33 +119,90 @@ static bool has_renormalize(const struct options *o)
     return o->num_beams > 1 ? o->renormalize_logits : o->remove_invalid_values;
 }
 
+/* What a rule does to raw scores: how many it may lower. */
+static size_t none(const struct options *o, size_t length, size_t source_count)
+{
+    (void)o, (void)length, (void)source_count;
+    return 0;
+}
+
+static size_t any(const struct options *o, size_t length, size_t source_count)
+{
+    (void)o, (void)length, (void)source_count;
+    return SIZE_MAX;
+}
+
+static size_t history(const struct options *o, size_t length, size_t source_count)
+{
+    (void)o, (void)source_count;
+    return length;
+}
+
+static size_t penalized(const struct options *o, size_t length, size_t source_count)
+{
+    (void)source_count;
+    return o->repetition_penalty >= 1 ? length : SIZE_MAX;
+}
+
+static size_t source(const struct options *o, size_t length, size_t source_count)
+{
+    (void)o, (void)length;
+    return source_count;
+}
+
+static size_t ends(const struct options *o, size_t length, size_t source_count)
+{
+    (void)length, (void)source_count;
+    return o->eos_count;
+}
+
+static size_t bad_words(const struct options *o, size_t length, size_t source_count)
+{
+    (void)length, (void)source_count;
+    return o->lists[LIST_BAD_WORDS]->count;
+}
+
+static size_t suppressed(const struct options *o, size_t length, size_t source_count)
+{
+    (void)length, (void)source_count;
+    return o->lists[LIST_SUPPRESS]->count;
+}
+
+static size_t begin_suppressed(const struct options *o, size_t length, size_t source_count)
+{
+    (void)length, (void)source_count;
+    return o->lists[LIST_BEGIN_SUPPRESS]->count;
+}
+
+/* Warpers behind top_k see its survivors alone; without top_k nothing is screened. */
 static const struct rule {
     bool (*active)(const struct options *options);
     void (*apply)(const struct rule_call *call);
+    size_t (*lowered)(const struct options *options, size_t length, size_t source_count);
 } table[] = {
-    { has_sequence_bias, processor_sequence_bias },
-    { has_encoder_repetition_penalty, processor_encoder_repetition_penalty },
-    { has_repetition_penalty, processor_repetition_penalty },
-    { has_no_repeat_ngram, processor_no_repeat_ngram },
-    { has_encoder_no_repeat_ngram, processor_encoder_no_repeat_ngram },
-    { has_bad_words, processor_bad_words },
-    { has_min_length, processor_min_length },
-    { has_forced_bos, processor_forced_bos },
-    { has_forced_eos, processor_forced_eos },
-    { has_remove_invalid, processor_remove_invalid },
-    { has_exponential_decay, processor_exponential_decay },
-    { has_suppress, processor_suppress },
-    { has_begin_suppress, processor_begin_suppress },
-    { has_allowed_tokens, processor_allowed_tokens },
-    { has_temperature, warper_temperature },
-    { has_top_h, warper_top_h },
-    { has_top_k, warper_top_k },
-    { has_top_p, warper_top_p },
-    { has_min_p, warper_min_p },
-    { has_typical, warper_typical },
-    { has_epsilon, warper_epsilon },
-    { has_eta, warper_eta },
-    { has_renormalize, warper_renormalize },
+    { has_sequence_bias, processor_sequence_bias, any },
+    { has_encoder_repetition_penalty, processor_encoder_repetition_penalty, any },
+    { has_repetition_penalty, processor_repetition_penalty, penalized },
+    { has_no_repeat_ngram, processor_no_repeat_ngram, history },
+    { has_encoder_no_repeat_ngram, processor_encoder_no_repeat_ngram, source },
+    { has_bad_words, processor_bad_words, bad_words },
+    { has_min_length, processor_min_length, ends },
+    { has_forced_bos, processor_forced_bos, none },
+    { has_forced_eos, processor_forced_eos, none },
+    { has_remove_invalid, processor_remove_invalid, any },
+    { has_exponential_decay, processor_exponential_decay, any },
+    { has_suppress, processor_suppress, suppressed },
+    { has_begin_suppress, processor_begin_suppress, begin_suppressed },
+    { has_allowed_tokens, processor_allowed_tokens, any },
+    { has_temperature, warper_temperature, none },
+    { has_top_h, warper_top_h, any },
+    { has_top_k, warper_top_k, none },
+    { has_top_p, warper_top_p, none },
+    { has_min_p, warper_min_p, none },
+    { has_typical, warper_typical, none },
+    { has_epsilon, warper_epsilon, none },
+    { has_eta, warper_eta, none },
+    { has_renormalize, warper_renormalize, none },
 };
 
 enum { TABLE_COUNT = sizeof table / sizeof table[0] };
@@ -192,4 +249,16 @@ void rules_apply(const struct rules *rules, const struct rule_call *call)
 {
     for (size_t i = 0; i < rules->count; i++)
         rules->apply[i](call);
+}
+
+size_t rules_lowered(const struct options *options, size_t length, size_t source_count)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        const size_t lowered =
+            table[i].active(options) ? table[i].lowered(options, length, source_count) : 0;
+        if (__builtin_add_overflow(sum, lowered, &sum))
+            return SIZE_MAX;
+    }
+    return sum;
 }

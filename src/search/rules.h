@@ -17,6 +17,7 @@ struct weighed {
 
 /* One hypothesis at one step. */
 struct rule_call {
+    const struct kernels *kernels;
     const struct options *options; /* resolved */
     const int32_t *tokens;         /* (length): start, prefix and generated */
     size_t length;
@@ -45,6 +46,10 @@ struct rules_scratch {
     size_t floats, ranked, weighed;
 };
 struct rules_scratch rules_scratch(const struct options *options, size_t V, size_t source_count);
+
+/* How many raw scores the active rules may lower at most when a hypothesis is `length` long; the
+ * others stay as they are.  SIZE_MAX: they may raise some, or look at all. */
+size_t rules_lowered(const struct options *options, size_t length, size_t source_count);
 
 void rules_apply(const struct rules *rules, const struct rule_call *call);
 

@@ -110,6 +110,7 @@ int search_create(struct search **out, const struct options *options, size_t voc
 {
     struct search s = shape(options, vocabulary, input->source_count);
     *out = NULL;
+    s.kernels = input->kernels;
     s.source = input->source;
     assert(input->prefix_count > 0);
     assert(s.prefix_count == input->prefix_count);
@@ -160,6 +161,17 @@ const int32_t *search_path(const struct search *search, size_t index)
     return search->paths + index * search->max_length;
 }
 
+size_t search_needed(const struct search *s)
+{
+    enum { MOST = 256 }; /* more candidates than this are no fewer than all */
+    const struct options *const o = s->options;
+    const size_t chosen = o->do_sample ? o->top_k : 1;
+    const size_t lowered = rules_lowered(o, s->length, s->source_count);
+    const bool whole = search_has_beams(o) || o->top_logprobs > 0 || chosen == 0 ||
+                       (!o->do_sample && !o->no_logprob);
+    return whole || chosen > MOST || lowered > MOST ? 0 : chosen + lowered;
+}
+
 size_t search_members(const struct search *s)
 {
     return s->length == s->prefix_count ? s->width : s->live;
@@ -174,8 +186,8 @@ size_t search_row(const struct search *s, size_t index)
  * which such a row does not come here, goes on from there. */
 static void to_logprobs(const struct search *s, float *logits)
 {
-    if (!s->options->remove_invalid_values || logits_usable(logits, s->V)) {
-        logits_log_softmax(logits, s->V);
+    if (!s->options->remove_invalid_values || logits_usable(s->kernels, logits, s->V)) {
+        logits_log_softmax(s->kernels, logits, s->V);
         return;
     }
     for (size_t v = 0; v < s->V; v++)
@@ -188,7 +200,8 @@ void search_process_row(struct search *s, float *logits, size_t row)
     const bool beams = search_has_beams(o);
     if (beams)
         to_logprobs(s, logits);
-    const struct rule_call call = { .options = o,
+    const struct rule_call call = { .kernels = s->kernels,
+                                    .options = o,
                                     .tokens = s->tokens + row * s->max_length,
                                     .length = s->length,
                                     .source = s->source,
@@ -199,9 +212,10 @@ void search_process_row(struct search *s, float *logits, size_t row)
                                     .ranked = s->ranked,
                                     .weighed = s->weighed };
     rules_apply(&s->rules, &call);
-    s->log_sums[row] = beams ? 0 : logits_log_sum_exp(logits, s->V);
+    const bool summed = !beams && (o->do_sample || !o->no_logprob);
+    s->log_sums[row] = summed ? logits_log_sum_exp(s->kernels, logits, s->V) : 0;
     if (o->top_logprobs > 0)
-        logits_top(logits, s->V, s->log_sums[row],
+        logits_top(s->kernels, logits, s->V, s->log_sums[row],
                    s->node_tops + (size_t)s->last[row] * o->top_logprobs, o->top_logprobs);
 }
 
@@ -237,7 +251,7 @@ static void answer(struct search *s, size_t index)
     const size_t first = index * o->max_new_tokens, N = o->top_logprobs;
     const size_t length = (size_t)end->node / s->width + 1 + (end->token >= 0);
     const size_t count = length - s->prefix_count;
-    double sum = 0;
+    double sum = o->no_logprob ? NAN : 0;
     int32_t node = end->node, token = end->token;
     float logprob = end->logprob;
     if (token < 0 && count > 0) {
@@ -284,7 +298,7 @@ int search_step(struct search *search, float *logits, struct error *err)
     assert(!search->done);
     for (size_t i = 0; i < search->live; i++)
         if (!search->options->remove_invalid_values &&
-            !logits_usable(logits + i * search->V, search->V))
+            !logits_usable(search->kernels, logits + i * search->V, search->V))
             return error_set(err, ERR_NONFINITE,
                              "the model's logits are not finite at decoder position %zu",
                              search->length - 1);

@@ -25,8 +25,9 @@ struct choice {
 };
 
 struct search {
-    const struct options *options; /* borrowed */
-    const int32_t *source;         /* (source_count), borrowed */
+    const struct kernels *kernels; /* borrowed, as the options and the source */
+    const struct options *options;
+    const int32_t *source; /* (source_count) */
     size_t source_count;
     size_t V;
     size_t width;      /* hypotheses, at most */

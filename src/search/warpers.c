@@ -8,7 +8,7 @@
  * tiny temperature cannot overflow to +Inf. */
 void warper_temperature(const struct rule_call *call)
 {
-    const float max = logits_max(call->scores, call->V);
+    const float max = logits_max(call->kernels, call->scores, call->V);
     const float temperature = (float)call->options->temperature;
     if (max == -INFINITY)
         return;
@@ -27,8 +27,7 @@ void warper_top_k(const struct rule_call *call)
 {
     const size_t k = call->options->top_k < call->V ? call->options->top_k : call->V;
     struct ranking ranking = { .items = call->ranked, .capacity = k };
-    for (size_t v = 0; v < call->V; v++)
-        ranking_offer(&ranking, call->scores[v], (uint32_t)v);
+    ranking_offer_row(&ranking, call->kernels, call->scores, call->V, 0.0f, 0);
     remove_below(call, (double)ranking.items[0].score);
 }
 
@@ -50,13 +49,12 @@ void warper_top_h(const struct rule_call *call)
 {
     const size_t most = TOP_H_CANDIDATES < call->V ? TOP_H_CANDIDATES : call->V;
     struct ranking ranking = { .items = call->ranked, .capacity = most };
-    for (size_t v = 0; v < call->V; v++)
-        ranking_offer(&ranking, call->scores[v], (uint32_t)v);
+    ranking_offer_row(&ranking, call->kernels, call->scores, call->V, 0.0f, 0);
     ranking_sort(&ranking);
     float best[TOP_H_CANDIDATES];
     for (size_t i = 0; i < most; i++)
         best[i] = ranking.items[i].score;
-    const double log_sum = logits_log_sum_exp(best, most);
+    const double log_sum = logits_log_sum_exp(call->kernels, best, most);
     const double bound = call->options->top_h * entropy(best, most, log_sum);
     double sum = 0;
     for (size_t v = 0; v < call->V; v++)
@@ -138,7 +136,7 @@ static float edge_of_share(double share, struct weighed *items, size_t count, do
 void warper_top_p(const struct rule_call *call)
 {
     const double share = call->options->top_p;
-    const double log_sum = logits_log_sum_exp(call->scores, call->V);
+    const double log_sum = logits_log_sum_exp(call->kernels, call->scores, call->V);
     size_t count = 0;
     for (size_t v = 0; v < call->V; v++)
         if (call->scores[v] > -INFINITY)
@@ -169,7 +167,7 @@ static float nearness(float score, double log_sum, double expected)
  * typical as the last of them. */
 void warper_typical(const struct rule_call *call)
 {
-    const double log_sum = logits_log_sum_exp(call->scores, call->V);
+    const double log_sum = logits_log_sum_exp(call->kernels, call->scores, call->V);
     const double expected = entropy(call->scores, call->V, log_sum);
     size_t count = 0;
     for (size_t v = 0; v < call->V; v++)
@@ -190,20 +188,22 @@ void warper_typical(const struct rule_call *call)
 /* Tokens less probable than the cutoff go; the best one never does. */
 static void remove_improbable(const struct rule_call *call, double log_sum, double log_cutoff)
 {
-    const double best = (double)logits_max(call->scores, call->V), cutoff = log_sum + log_cutoff;
+    const double best = (double)logits_max(call->kernels, call->scores, call->V),
+                 cutoff = log_sum + log_cutoff;
     remove_below(call, cutoff < best ? cutoff : best);
 }
 
 /* MinPLogitsWarper: p < min_p · p_best, compared as logarithms. */
 void warper_min_p(const struct rule_call *call)
 {
-    remove_below(call, (double)logits_max(call->scores, call->V) + log(call->options->min_p));
+    remove_below(call, (double)logits_max(call->kernels, call->scores, call->V) +
+                           log(call->options->min_p));
 }
 
 /* EpsilonLogitsWarper */
 void warper_epsilon(const struct rule_call *call)
 {
-    remove_improbable(call, logits_log_sum_exp(call->scores, call->V),
+    remove_improbable(call, logits_log_sum_exp(call->kernels, call->scores, call->V),
                       log(call->options->epsilon_cutoff));
 }
 
@@ -211,7 +211,7 @@ void warper_epsilon(const struct rule_call *call)
 void warper_eta(const struct rule_call *call)
 {
     const double log_epsilon = log(call->options->eta_cutoff);
-    const double log_sum = logits_log_sum_exp(call->scores, call->V);
+    const double log_sum = logits_log_sum_exp(call->kernels, call->scores, call->V);
     const double log_eta = log_epsilon / 2 - entropy(call->scores, call->V, log_sum);
     remove_improbable(call, log_sum, log_epsilon < log_eta ? log_epsilon : log_eta);
 }
@@ -219,6 +219,6 @@ void warper_eta(const struct rule_call *call)
 /* LogitNormalization */
 void warper_renormalize(const struct rule_call *call)
 {
-    if (logits_max(call->scores, call->V) > -INFINITY)
-        logits_log_softmax(call->scores, call->V);
+    if (logits_max(call->kernels, call->scores, call->V) > -INFINITY)
+        logits_log_softmax(call->kernels, call->scores, call->V);
 }

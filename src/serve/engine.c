@@ -184,19 +184,17 @@ void engine_stop_accepting(struct engine *engine)
     queue_close(&engine->queue);
 }
 
-bool engine_step(struct engine *engine, size_t worker)
+bool engine_step(struct engine *engine, size_t worker, struct team *team)
 {
     struct lane *lane = &engine->lanes[worker];
+    lane->team = team;
     const bool dropped = lane_drop_off(lane);
     lane_admit(lane);
     gauge_set(engine->metrics.queue_sequences, (double)queue_waiting(&engine->queue));
-    if (lane->encoding_count == 0 && lane->decoding_count == 0)
-        return dropped;
-    if (lane->encoding_count > 0)
-        lane_encode(lane);
-    if (lane->decoding_count > 0)
+    const bool encoded = lane_encode(lane), decodes = lane->decoding_count > 0;
+    if (decodes)
         lane_decode(lane);
-    return true;
+    return dropped || encoded || decodes;
 }
 
 static void count_sequences(const struct engine_metrics *metrics, const struct row *row)

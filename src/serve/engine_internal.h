@@ -29,28 +29,46 @@ struct task {
  */
 struct piece {
     struct task *task;
-    size_t states; /* new tokens */
-    size_t wanted; /* how many of the last of them need logits */
+    size_t positions; /* that the task is further then */
+    size_t states;    /* new tokens: of every hypothesis one, or one a position */
+    size_t wanted;    /* how many of the last of them need logits */
+    float *logits;    /* (wanted, V) */
+    bool failed;      /* with `error` */
+    struct error error;
 };
+
+/* Rows that are encoded together: first those that will be decoded, then those that are not. */
+struct encode_pass {
+    size_t row_count, decoded_count; /* no rows: the place is free */
+    size_t offset;                   /* of its first token, and of its first row */
+    size_t decoded_tokens;           /* of the first decoded_count rows */
+    struct encoding encoding;
+    size_t layer,
+        next; /* the piece to come: layers of the encoder, then of the decoder's cross keys
+                         * and values; its first token */
+    enum encoder_phase phase;
+    uint64_t ns;
+};
+/* A long one and some short ones that need not wait for it. */
+enum { ENCODE_PASSES = 4 };
 
 /* A lane is touched by its worker alone, and by main while no worker runs. */
 struct lane {
     struct engine *engine;
+    struct team *team;    /* of its worker; NULL: it works alone */
     struct arena scratch; /* of a pass */
     struct arena batch;   /* activations that live from layer to layer */
     struct kv_pool pool;
     size_t width_used; /* hypotheses reserved by tasks */
 
-    /* The encoder pass under way: rows that will be decoded first, then rows that are only encoded.
-     */
-    struct task **encoding;
-    size_t encoding_count, decoded_count;
+    /* Encoder passes under way; their tokens lie in pieces of the arrays below, and so do their rows,
+     * each of which has a token. */
+    struct encode_pass passes[ENCODE_PASSES];
+    size_t turn;            /* steps that encoded */
+    struct task **encoding; /* (batch_tokens), like the next two */
     struct source_row *sources;
     const struct key_values **caches;
-    size_t encoding_tokens, decoded_tokens; /* M, and those of the first decoded_count rows */
-    size_t stage;                           /* layers done, encoder and cross */
-    float *hidden;                          /* (M, D), in `batch` */
-    uint64_t encode_ns;
+    float *hidden, *projected; /* (batch_tokens, …), in `batch` */
 
     struct task **decoding;
     size_t decoding_count;
@@ -59,6 +77,8 @@ struct lane {
     struct segment *segments;
     size_t segment_count;
     float *states, *wanted, *logits; /* (tokens, D), (tokens, D), (tokens, V), in `batch` */
+    size_t *needed;                  /* (tokens): of the best logits; 0: all */
+    size_t wanted_count;
 
     struct task *tasks; /* all there can be; free ones are listed */
     struct task **free_tasks;
@@ -87,10 +107,9 @@ void lane_close(struct lane *lane);
 void lane_admit(struct lane *lane);
 /* Ends rows of requests that are off, in the queue and in the lane.  True if there were any. */
 bool lane_drop_off(struct lane *lane);
-/* Some layers of the encoder pass; at its end the rows go on to be decoded, or are answered. */
-void lane_encode(struct lane *lane);
-/* The lane has no encoder pass any more; its tasks are elsewhere. */
-void lane_forget_pass(struct lane *lane);
+/* Some pieces of the encoder passes; at the end of one its rows go on to be decoded, or are answered.
+ * False: there are none. */
+bool lane_encode(struct lane *lane);
 /* One decoder step over everything that is being decoded. */
 void lane_decode(struct lane *lane);
 

@@ -14,6 +14,7 @@ static int open_memory(struct lane *lane, const struct engine *engine, struct er
         kv_pool_open(&lane->pool, memory->cache_floats, lane->task_max, err) < 0)
         return -1;
     lane->hidden = arena_take(&lane->batch, memory->hidden_bytes, 1);
+    lane->projected = arena_take(&lane->batch, memory->projected_bytes, 1);
     lane->states = arena_take(&lane->batch, memory->states_bytes, 1);
     lane->wanted = arena_take(&lane->batch, memory->states_bytes, 1);
     lane->logits = arena_take(&lane->batch, memory->logits_bytes, 1);
@@ -33,12 +34,13 @@ int lane_open(struct lane *lane, struct engine *engine, struct error *err)
     lane->caches = mem_alloc(config->batch_tokens, sizeof *lane->caches);
     lane->decoding = mem_alloc(config->batch_sequences, sizeof *lane->decoding);
     lane->pieces = mem_alloc(config->batch_sequences, sizeof *lane->pieces);
+    lane->needed = mem_alloc(engine->memory.step_tokens, sizeof *lane->needed);
     lane->segments = mem_alloc(engine->memory.step_tokens, sizeof *lane->segments);
     lane->tasks = mem_alloc(lane->task_max, sizeof *lane->tasks);
     lane->free_tasks = mem_alloc(lane->task_max, sizeof *lane->free_tasks);
     lane->identity = mem_alloc(engine->memory.target_max, sizeof *lane->identity);
     if (!lane->encoding || !lane->sources || !lane->caches || !lane->decoding || !lane->pieces ||
-        !lane->segments || !lane->tasks || !lane->free_tasks || !lane->identity)
+        !lane->segments || !lane->needed || !lane->tasks || !lane->free_tasks || !lane->identity)
         return error_set(err, ERR_NO_MEMORY, "a lane of %zu tasks", lane->task_max);
     for (size_t i = 0; i < lane->task_max; i++)
         lane->free_tasks[lane->free_count++] = &lane->tasks[i];
@@ -55,6 +57,7 @@ void lane_close(struct lane *lane)
     mem_free(lane->decoding);
     mem_free(lane->pieces);
     mem_free(lane->segments);
+    mem_free(lane->needed);
     mem_free(lane->tasks);
     mem_free(lane->free_tasks);
     mem_free(lane->identity);
@@ -93,51 +96,96 @@ static struct task *admit_row(struct lane *lane, struct row *row)
 
 /* Rows to be decoded go before rows that are only encoded, so that the former's states lie
  * together. */
-static void insert_encoding(struct lane *lane, struct task *task)
+static void insert_encoding(struct lane *lane, struct encode_pass *pass, struct task *task)
 {
-    size_t place = lane->encoding_count++;
+    struct task **tasks = lane->encoding + pass->offset;
+    size_t place = pass->row_count++;
     if (task->row->width > 0) {
-        lane->encoding[place] = lane->encoding[lane->decoded_count];
-        place = lane->decoded_count++;
-        lane->decoded_tokens += task->row->token_count;
+        tasks[place] = tasks[pass->decoded_count];
+        place = pass->decoded_count++;
+        pass->decoded_tokens += task->row->token_count;
     }
-    lane->encoding[place] = task;
-    lane->encoding_tokens += task->row->token_count;
+    tasks[place] = task;
+    pass->encoding.M += task->row->token_count;
+}
+
+/* The largest run of the lane's token places that no pass has; returns its length. */
+static size_t find_gap(const struct lane *lane, size_t *first)
+{
+    const size_t all = lane->engine->config.batch_tokens;
+    size_t longest = 0, begin = 0;
+    while (begin < all) {
+        size_t end = all, after = all;
+        for (size_t i = 0; i < ENCODE_PASSES; i++) {
+            const struct encode_pass *pass = &lane->passes[i];
+            if (pass->row_count > 0 && pass->offset >= begin && pass->offset < end) {
+                end = pass->offset;
+                after = pass->offset + pass->encoding.M;
+            }
+        }
+        if (end - begin > longest) {
+            longest = end - begin;
+            *first = begin;
+        }
+        begin = after;
+    }
+    return longest;
+}
+
+static void start_pass(struct lane *lane, struct encode_pass *pass)
+{
+    const struct model_config *c = &lane->engine->model->config;
+    const size_t first = pass->offset;
+    pass->encoding.rows = lane->sources + first;
+    pass->encoding.row_count = pass->row_count;
+    pass->encoding.x = lane->hidden + first * c->width;
+    encoding_place(&pass->encoding, c, lane->projected + encoding_floats(c, first));
+    for (size_t i = 0; i < pass->row_count; i++) {
+        const struct row *row = lane->encoding[first + i]->row;
+        lane->sources[first + i] =
+            (struct source_row){ .tokens = row->tokens,
+                                 .places = row->places,
+                                 .positions = row->positions,
+                                 .count = row->token_count,
+                                 .sent_count = row->sent_count,
+                                 .attentions = row->answer.encoder_attentions };
+        lane->caches[first + i] = &lane->encoding[first + i]->key_values;
+    }
+    histogram_observe(lane->engine->metrics.batch_sequences[PHASE_ENCODE], (double)pass->row_count);
+    histogram_observe(lane->engine->metrics.batch_tokens[PHASE_ENCODE], (double)pass->encoding.M);
+}
+
+static struct encode_pass *free_pass(struct lane *lane)
+{
+    for (size_t i = 0; i < ENCODE_PASSES; i++)
+        if (lane->passes[i].row_count == 0)
+            return &lane->passes[i];
+    return NULL;
 }
 
 void lane_admit(struct lane *lane)
 {
     struct engine *engine = lane->engine;
     const struct engine_config *config = &engine->config;
-    if (lane->encoding_count > 0)
-        return; /* a pass is under way: its rows come first */
+    struct encode_pass *pass = free_pass(lane);
+    size_t offset = 0;
+    const size_t gap = find_gap(lane, &offset);
+    if (!pass || gap == 0)
+        return;
+    *pass = (struct encode_pass){ .offset = offset };
     /* A share of what waits, so that idle workers find something too. */
     size_t share = (queue_waiting(&engine->queue) + config->workers - 1) / config->workers;
-    for (; share > 0 && lane->encoding_count < config->batch_tokens; share--) {
-        const struct room room = { .tokens = config->batch_tokens - lane->encoding_tokens,
+    for (; share > 0 && pass->row_count < gap; share--) {
+        const struct room room = { .tokens = gap - pass->encoding.M,
                                    .width = config->batch_sequences - lane->width_used,
                                    .key_values = kv_pool_largest(&lane->pool) };
         struct row *row = queue_take(&engine->queue, &room);
         if (!row)
             break;
-        insert_encoding(lane, admit_row(lane, row));
+        insert_encoding(lane, pass, admit_row(lane, row));
     }
-    for (size_t i = 0; i < lane->encoding_count; i++) {
-        const struct row *row = lane->encoding[i]->row;
-        lane->sources[i] = (struct source_row){ .tokens = row->tokens,
-                                                .places = row->places,
-                                                .positions = row->positions,
-                                                .count = row->token_count,
-                                                .sent_count = row->sent_count,
-                                                .attentions = row->answer.encoder_attentions };
-        lane->caches[i] = &lane->encoding[i]->key_values;
-    }
-    if (lane->encoding_count > 0) {
-        histogram_observe(engine->metrics.batch_sequences[PHASE_ENCODE],
-                          (double)lane->encoding_count);
-        histogram_observe(engine->metrics.batch_tokens[PHASE_ENCODE],
-                          (double)lane->encoding_tokens);
-    }
+    if (pass->row_count > 0)
+        start_pass(lane, pass);
 }
 
 /* Takes the task out of the lane; its row is the caller's to end. */
@@ -182,23 +230,26 @@ void lane_fail(struct lane *lane, struct task *task, const struct error *error)
     request_fail(task->row->request, error);
 }
 
-/* An encoder pass is dropped row by row only at its end (lane_encode), since its rows are packed;
- * a pass none of whose requests is wanted any more ends here. */
-static bool drop_encoding(struct lane *lane)
+/* An encoder pass is dropped row by row only at its end (lane_encode), since its rows are packed; a
+ * pass none of whose requests is wanted any more ends here. */
+static bool drop_pass(struct lane *lane, struct encode_pass *pass)
 {
-    for (size_t i = 0; i < lane->encoding_count; i++)
-        if (!request_is_off(lane->encoding[i]->row->request))
+    struct task **tasks = lane->encoding + pass->offset;
+    for (size_t i = 0; i < pass->row_count; i++)
+        if (!request_is_off(tasks[i]->row->request))
             return false;
-    const size_t count = lane->encoding_count;
+    const size_t count = pass->row_count;
     for (size_t i = 0; i < count; i++)
-        lane_give_up_task(lane, lane->encoding[i]);
-    lane_forget_pass(lane);
+        lane_give_up_task(lane, tasks[i]);
+    pass->row_count = 0;
     return count > 0;
 }
 
 bool lane_drop_off(struct lane *lane)
 {
-    bool dropped = drop_encoding(lane);
+    bool dropped = false;
+    for (size_t i = 0; i < ENCODE_PASSES; i++)
+        dropped = drop_pass(lane, &lane->passes[i]) || dropped;
     struct row *row = queue_take_off(&lane->engine->queue);
     while (row) {
         struct row *next = row->next;

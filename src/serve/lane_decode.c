@@ -50,7 +50,8 @@ static void add_hypotheses(struct lane *lane, struct task *task)
     const size_t live = search_live(search);
     for (size_t i = 0; i < live; i++)
         add_segment(lane, task, search_tokens(search, i), task->fed, 1, search_path(search, i));
-    lane->pieces[lane->piece_count++] = (struct piece){ task, live, live };
+    lane->pieces[lane->piece_count++] =
+        (struct piece){ .task = task, .positions = 1, .states = live, .wanted = live };
 }
 
 /* At most `room` tokens; returns how many. */
@@ -73,7 +74,8 @@ static size_t add_feed(struct lane *lane, struct task *task, size_t room)
     segment->source_places = row->places;
     segment->sent_count = row->sent_count;
     const size_t wanted = task->phase == TASK_SCORE ? count : generate && count == left;
-    lane->pieces[lane->piece_count++] = (struct piece){ task, count, wanted };
+    lane->pieces[lane->piece_count++] =
+        (struct piece){ .task = task, .positions = count, .states = count, .wanted = wanted };
     return count;
 }
 
@@ -93,46 +95,49 @@ static void gather_pieces(struct lane *lane)
     }
 }
 
-/* Copies the states whose logits are wanted to lie together; returns how many. */
-static size_t gather_wanted(struct lane *lane)
+/* Copies the states whose logits are wanted to lie together, and says where the logits will. */
+static void gather_wanted(struct lane *lane)
 {
     const size_t D = lane->engine->model->config.width;
+    const size_t V = lane->engine->model->config.target_vocabulary;
     const float *state = lane->states;
-    float *wanted = lane->wanted;
+    size_t count = 0;
     for (size_t i = 0; i < lane->piece_count; i++) {
-        const struct piece *piece = &lane->pieces[i];
-        const size_t skipped = piece->states - piece->wanted;
-        memcpy(wanted, state + skipped * D, piece->wanted * D * sizeof *wanted);
-        wanted += piece->wanted * D;
-        state += piece->states * D;
+        struct piece *piece = &lane->pieces[i];
+        const bool generates = piece->task->phase == TASK_GENERATE && piece->wanted > 0;
+        const size_t needed = generates ? search_needed(piece->task->row->answer.search) : 0;
+        state += (piece->states - piece->wanted) * D;
+        memcpy(lane->wanted + count * D, state, piece->wanted * D * sizeof *state);
+        state += piece->wanted * D;
+        piece->logits = lane->logits + count * V;
+        for (size_t j = 0; j < piece->wanted; j++)
+            lane->needed[count++] = needed;
     }
-    return (size_t)(wanted - lane->wanted) / D;
+    lane->wanted_count = count;
 }
 
 /* The log-probability of the row's target at `place`, by raw logits (V). */
-static int score_place(const struct row *row, size_t place, const float *logits, size_t V,
-                       struct error *err)
+static int score_place(const struct kernels *kernels, const struct row *row, size_t place,
+                       const float *logits, size_t V, struct error *err)
 {
     const size_t best = row->request->top_logprobs;
-    if (!logits_usable(logits, V))
+    if (!logits_usable(kernels, logits, V))
         return error_set(err, ERR_NONFINITE, "the logits of row %zu at target %zu are not finite",
                          row->index, place);
-    const double log_sum = logits_log_sum_exp(logits, V);
+    const double log_sum = logits_log_sum_exp(kernels, logits, V);
     row->answer.token_logprobs[place] = (float)((double)logits[row->targets[place]] - log_sum);
     if (best > 0)
-        logits_top(logits, V, log_sum, row->answer.top_logprobs + place * best, best);
+        logits_top(kernels, logits, V, log_sum, row->answer.top_logprobs + place * best, best);
     return 0;
 }
 
-static int score(struct lane *lane, struct task *task, size_t count, const float *logits,
-                 struct error *err)
+/* The row's targets whose logits the piece got. */
+static int score(const struct kernels *kernels, struct piece *piece, size_t V)
 {
-    const size_t V = lane->engine->model->config.target_vocabulary;
-    for (size_t i = 0; i < count; i++)
-        if (score_place(task->row, task->fed - count + i, logits + i * V, V, err) < 0)
+    for (size_t i = 0; i < piece->wanted; i++)
+        if (score_place(kernels, piece->task->row, piece->task->fed + i, piece->logits + i * V, V,
+                        &piece->error) < 0)
             return -1;
-    if (task->fed == task->row->prefix_count)
-        lane_end_task(lane, task);
     return 0;
 }
 
@@ -179,12 +184,10 @@ static int review(struct lane *lane, struct task *task, struct error *err)
     return 0;
 }
 
-/* `logits` (live, V): every hypothesis of the row goes one token on. */
-static int advance(struct lane *lane, struct task *task, float *logits, struct error *err)
+/* Every hypothesis of the row went one token on. */
+static int advance(struct lane *lane, struct task *task, struct error *err)
 {
     struct row *row = task->row;
-    if (search_step(row->answer.search, logits, err) < 0)
-        return -1;
     row->last_token_ns = clock_ns();
     if (row->first_token_ns == 0) {
         row->first_token_ns = row->last_token_ns;
@@ -194,39 +197,66 @@ static int advance(struct lane *lane, struct task *task, float *logits, struct e
     return search_done(row->answer.search) ? start_review(lane, task, err) : 0;
 }
 
-static int use_piece(struct lane *lane, const struct piece *piece, float *logits, struct error *err)
+/* What the piece's logits mean, which concerns its row alone. */
+static void use_logits(const struct kernels *kernels, struct piece *piece, size_t V)
 {
     struct task *task = piece->task;
-    task->fed += feeds_hypotheses(task) ? 1 : piece->states;
-    if (task->phase == TASK_SCORE)
-        return score(lane, task, piece->states, logits, err);
+    if (piece->wanted == 0)
+        return;
+    const int rc = task->phase == TASK_SCORE
+                       ? score(kernels, piece, V)
+                       : search_step(task->row->answer.search, piece->logits, &piece->error);
+    piece->failed = rc < 0;
+}
+
+/* A member takes the pieces whose first row of logits is among its own. */
+static void share_logits(void *context, size_t member, size_t members)
+{
+    struct lane *lane = context;
+    const size_t V = lane->engine->model->config.target_vocabulary;
+    size_t first, end;
+    team_share(lane->wanted_count, 1, member, members, &first, &end);
+    for (size_t i = 0; i < lane->piece_count; i++) {
+        const size_t row = (size_t)(lane->pieces[i].logits - lane->logits) / V;
+        if (first <= row && row < end)
+            use_logits(lane->engine->kernels, &lane->pieces[i], V);
+    }
+}
+
+/* The task goes on, or leaves the lane. */
+static int go_on(struct lane *lane, const struct piece *piece, struct error *err)
+{
+    struct task *task = piece->task;
+    task->fed += piece->positions;
     if (task->phase == TASK_REVIEW)
         return review(lane, task, err);
-    return piece->wanted > 0 ? advance(lane, task, logits, err) : 0;
+    if (task->phase == TASK_GENERATE)
+        return piece->wanted > 0 ? advance(lane, task, err) : 0;
+    if (task->fed == task->row->prefix_count)
+        lane_end_task(lane, task);
+    return 0;
 }
 
 void lane_decode(struct lane *lane)
 {
     const struct engine *engine = lane->engine;
-    const struct pass pass = { engine->model, engine->kernels, &lane->scratch };
-    const size_t V = engine->model->config.target_vocabulary;
+    const struct pass pass = { engine->model, engine->kernels, &lane->scratch, lane->team,
+                               engine->config.screening };
     const uint64_t start = clock_ns();
     gather_pieces(lane);
     if (lane->piece_count == 0)
         return;
     decoder_forward(&pass, lane->segments, lane->segment_count, lane->states);
-    const size_t wanted = gather_wanted(lane);
-    decoder_logits(&pass, lane->wanted, wanted, lane->logits);
+    gather_wanted(lane);
+    decoder_logits(&pass, lane->wanted, lane->wanted_count, lane->needed, lane->logits);
+    team_run(lane->wanted_count > 1 ? lane->team : NULL, share_logits, lane);
     histogram_observe(engine->metrics.batch_sequences[PHASE_DECODE], (double)lane->piece_count);
-    float *logits = lane->logits;
     size_t states = 0;
     for (size_t i = 0; i < lane->piece_count; i++) {
-        const struct piece piece = lane->pieces[i];
-        struct error error = { 0 };
-        if (use_piece(lane, &piece, logits, &error) < 0)
-            lane_fail(lane, piece.task, &error);
-        logits += piece.wanted * V;
-        states += piece.states;
+        struct piece *piece = &lane->pieces[i];
+        states += piece->states;
+        if (piece->failed || go_on(lane, piece, &piece->error) < 0)
+            lane_fail(lane, piece->task, &piece->error);
     }
     histogram_observe(engine->metrics.batch_tokens[PHASE_DECODE], (double)states);
     histogram_observe(engine->metrics.step_duration, (double)(clock_ns() - start) / 1e9);

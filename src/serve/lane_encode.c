@@ -59,7 +59,8 @@ static void finish_row(struct lane *lane, const struct pass *pass, struct task *
     task->phase = row->request->kind == REQUEST_GENERATE ? TASK_GENERATE : TASK_SCORE;
     lane->decoding[lane->decoding_count++] = task;
     struct error error = { 0 };
-    const struct search_input input = { .prefix = row->prefix,
+    const struct search_input input = { .kernels = lane->engine->kernels,
+                                        .prefix = row->prefix,
                                         .prefix_count = row->prefix_count,
                                         .source = row->sent_ids,
                                         .source_count = row->sent_ids ? row->sent_count : 0 };
@@ -69,22 +70,15 @@ static void finish_row(struct lane *lane, const struct pass *pass, struct task *
         lane_fail(lane, task, &error);
 }
 
-void lane_forget_pass(struct lane *lane)
-{
-    lane->encoding_count = lane->decoded_count = 0;
-    lane->encoding_tokens = lane->decoded_tokens = lane->stage = 0;
-    lane->encode_ns = 0;
-}
-
-static void finish_pass(struct lane *lane, const struct pass *pass)
+static void finish_pass(struct lane *lane, const struct pass *pass, struct encode_pass *encode)
 {
     struct engine_metrics *metrics = &lane->engine->metrics;
-    const size_t count = lane->encoding_count, D = pass->model->config.width;
-    const float *x = lane->hidden;
-    histogram_observe(metrics->encode_duration, (double)lane->encode_ns / 1e9);
-    counter_add(metrics->prompt_tokens, (double)lane->encoding_tokens);
-    lane_forget_pass(lane);
-    for (size_t i = 0; i < count; i++) {
+    const size_t count = encode->row_count, D = pass->model->config.width;
+    const float *x = encode->encoding.x;
+    histogram_observe(metrics->encode_duration, (double)encode->ns / 1e9);
+    counter_add(metrics->prompt_tokens, (double)encode->encoding.M);
+    encode->row_count = 0;
+    for (size_t i = encode->offset; i < encode->offset + count; i++) {
         const size_t tokens = lane->sources[i].count;
         histogram_observe(metrics->source_tokens, (double)tokens);
         finish_row(lane, pass, lane->encoding[i], &lane->sources[i], x);
@@ -92,35 +86,76 @@ static void finish_pass(struct lane *lane, const struct pass *pass)
     }
 }
 
-/* Stages: the encoder's layers, then for each decoder layer its cross keys and values. */
-static bool run_stage(struct lane *lane, const struct pass *pass)
+/* One piece of about PIECE_PRODUCTS multiplications for each thread: a few ms, fewer than a decoder
+ * step.  False: the pass has no more. */
+static bool run_piece(struct lane *lane, const struct pass *pass, struct encode_pass *p)
 {
+    enum { PIECE_PRODUCTS = 1 << 27 };
     const struct model_config *c = &pass->model->config;
-    const size_t rows = lane->encoding_count, stage = lane->stage++;
-    if (stage == 0)
-        encoder_embed(pass, lane->sources, rows, lane->hidden);
-    if (stage < c->encoder.layers)
-        encoder_layer(pass, stage, lane->sources, rows, lane->hidden);
-    else
-        decoder_cross(pass, stage - c->encoder.layers, lane->hidden, lane->decoded_tokens,
-                      lane->caches, lane->decoded_count);
-    if (stage + 1 == c->encoder.layers)
-        encoder_finish(pass, lane->hidden, lane->encoding_tokens);
-    const size_t last = c->encoder.layers + (lane->decoded_count > 0 ? c->decoder.layers : 0);
-    return lane->stage < last;
+    const struct encoding *e = &p->encoding;
+    const bool cross = p->layer >= c->encoder.layers;
+    const size_t products = PIECE_PRODUCTS * team_size(pass->team);
+    if (p->layer == 0 && p->phase == ENCODER_PROJECT && p->next == 0)
+        encoder_embed(pass, e);
+    size_t last = e->M, end;
+    if (cross) {
+        last = p->decoded_tokens;
+        end = last - p->next < CROSS_TOKENS ? last : p->next + CROSS_TOKENS;
+        decoder_cross(pass, p->layer - c->encoder.layers, e->x, lane->caches + p->offset, p->next,
+                      end);
+    } else {
+        end = encoder_chunk(c, e, p->phase, p->next, products);
+        encoder_run(pass, p->layer, p->phase, e, p->next, end);
+    }
+    p->next = end;
+    if (end < last)
+        return true;
+    p->next = 0;
+    if (!cross && p->phase == ENCODER_PROJECT) {
+        p->phase = ENCODER_TRANSFORM;
+        return true;
+    }
+    p->phase = ENCODER_PROJECT;
+    if (++p->layer == c->encoder.layers)
+        encoder_finish(pass, e->x, e->M);
+    return p->layer < c->encoder.layers + (p->decoded_count > 0 ? c->decoder.layers : 0);
 }
 
-void lane_encode(struct lane *lane)
+/* The pass with the fewest tokens, every other time: short rows do not wait for long ones, which
+ * go on all the same. */
+static struct encode_pass *choose_pass(struct lane *lane)
 {
-    const struct pass pass = { lane->engine->model, lane->engine->kernels, &lane->scratch };
-    const uint64_t start = clock_ns();
-    size_t work = 0;
-    bool more;
+    struct encode_pass *chosen = NULL;
+    for (size_t i = 0; i < ENCODE_PASSES; i++) {
+        struct encode_pass *pass = &lane->passes[i];
+        if (pass->row_count == 0)
+            continue;
+        if (!chosen || (lane->turn % 2 == 0 ? pass->encoding.M < chosen->encoding.M
+                                            : pass->encoding.M > chosen->encoding.M))
+            chosen = pass;
+    }
+    lane->turn++;
+    return chosen;
+}
+
+bool lane_encode(struct lane *lane)
+{
+    const struct pass pass = { lane->engine->model, lane->engine->kernels, &lane->scratch,
+                               lane->team, false };
+    const uint64_t begin = clock_ns(), budget = lane->engine->config.encode_ms * NS_PER_MS;
+    bool encoded = false;
+    uint64_t now = begin;
     do {
-        more = run_stage(lane, &pass);
-        work += lane->encoding_tokens;
-    } while (more && work + lane->encoding_tokens <= lane->engine->config.encode_token_layers);
-    lane->encode_ns += clock_ns() - start;
-    if (!more)
-        finish_pass(lane, &pass);
+        struct encode_pass *chosen = choose_pass(lane);
+        if (!chosen)
+            break;
+        encoded = true;
+        const bool more = run_piece(lane, &pass, chosen);
+        const uint64_t end = clock_ns();
+        chosen->ns += end - now;
+        now = end;
+        if (!more)
+            finish_pass(lane, &pass, chosen);
+    } while (now - begin < budget);
+    return encoded;
 }

@@ -23,21 +23,23 @@ void lane_memory_plan(struct lane_memory *memory, const struct model *model,
     *memory = (struct lane_memory){
         /* start, prefix and new tokens; targets to score */
         .target_max = lesser(1 + limits->target_tokens + limits->max_new_tokens, c->positions_max),
-        .pass_tokens = greater(config->batch_tokens, steps),
         .step_tokens = steps,
         .hidden_bytes = arena_need(config->batch_tokens * c->width, sizeof(float)),
+        .projected_bytes = arena_need(encoding_floats(c, config->batch_tokens), sizeof(float)),
         .states_bytes = arena_need(steps * c->width, sizeof(float)),
         .logits_bytes = arena_need(steps * c->target_vocabulary, sizeof(float)),
         .cache_floats = generates ? config->kv_cache_bytes / config->workers / sizeof(float) : 0,
     };
-    memory->scratch_bytes = greater(
-        pass_scratch_bytes(c, memory->pass_tokens, limits->source_tokens, memory->target_max),
-        pooling_scratch_bytes(model));
+    memory->scratch_bytes =
+        greater(pass_scratch_bytes(c, greater(steps, CROSS_TOKENS), limits->source_tokens,
+                                   memory->target_max, config->threads),
+                pooling_scratch_bytes(model));
 }
 
 size_t lane_memory_batch_bytes(const struct lane_memory *memory)
 {
-    return memory->hidden_bytes + 2 * memory->states_bytes + memory->logits_bytes;
+    return memory->hidden_bytes + memory->projected_bytes + 2 * memory->states_bytes +
+           memory->logits_bytes;
 }
 
 size_t lane_memory_bytes(const struct lane_memory *memory)

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/team.h"
 
 struct wakeup {
     pthread_mutex_t lock;
@@ -16,6 +17,7 @@ struct worker {
     struct workers *workers;
     size_t index;
     pthread_t thread;
+    struct team *team; /* NULL: it works alone */
     struct counter *busy_seconds;
     struct gauge *last_step;
 };
@@ -84,7 +86,7 @@ static void *work(void *context)
         const uint64_t start = clock_ns();
         bool busy = false;
         for (size_t i = 0; i < workers->engine_count; i++)
-            busy = engine_step(workers->engines[i], worker->index) || busy;
+            busy = engine_step(workers->engines[i], worker->index, worker->team) || busy;
         if (busy) {
             counter_add(worker->busy_seconds, (double)(clock_ns() - start) / 1e9);
             gauge_set(worker->last_step, clock_unix_seconds());
@@ -95,10 +97,13 @@ static void *work(void *context)
     return NULL;
 }
 
-static int start_worker(struct workers *workers, size_t index, struct metrics *metrics)
+static int start_worker(struct workers *workers, size_t index, size_t threads,
+                        struct metrics *metrics, struct error *err)
 {
     struct worker *worker = &workers->list[index];
     char label[32];
+    if (threads > 1 && team_create(&worker->team, threads, err) < 0)
+        return -1;
     snprintf(label, sizeof label, "worker=\"%zu\"", index);
     worker->workers = workers;
     worker->index = index;
@@ -107,11 +112,15 @@ static int start_worker(struct workers *workers, size_t index, struct metrics *m
     worker->last_step =
         metrics_gauge(metrics, "seqd_worker_last_step_timestamp_seconds",
                       "When a worker last did an engine step, seconds since 1970.", label);
-    return pthread_create(&worker->thread, NULL, work, worker) == 0 ? 0 : -1;
+    if (pthread_create(&worker->thread, NULL, work, worker) == 0)
+        return 0;
+    team_destroy(&worker->team);
+    return error_set(err, ERR_NO_MEMORY, "a thread for worker %zu", index);
 }
 
-int workers_start(struct workers **out, struct engine **engines, size_t engine_count, size_t count,
-                  struct wakeup *wakeup, struct metrics *metrics, struct error *err)
+int workers_start(struct workers **out, struct engine **engines, size_t engine_count,
+                  struct crew crew, struct wakeup *wakeup, struct metrics *metrics,
+                  struct error *err)
 {
     *out = NULL;
     struct workers *workers = mem_alloc(1, sizeof *workers);
@@ -120,17 +129,14 @@ int workers_start(struct workers **out, struct engine **engines, size_t engine_c
     workers->engines = engines;
     workers->engine_count = engine_count;
     workers->wakeup = wakeup;
-    workers->list = mem_alloc(count, sizeof *workers->list);
+    workers->list = mem_alloc(crew.workers, sizeof *workers->list);
     if (!workers->list) {
         error_set(err, ERR_NO_MEMORY, "workers");
         goto fail;
     }
-    for (; workers->count < count; workers->count++) {
-        if (start_worker(workers, workers->count, metrics) < 0) {
-            error_set(err, ERR_NO_MEMORY, "a thread for worker %zu", workers->count);
+    for (; workers->count < crew.workers; workers->count++)
+        if (start_worker(workers, workers->count, crew.threads, metrics, err) < 0)
             goto fail;
-        }
-    }
     *out = workers;
     return 0;
 
@@ -147,8 +153,10 @@ void workers_stop(struct workers **workers)
         return;
     w->stopping = true;
     wakeup_ring(w->wakeup);
-    for (size_t i = 0; i < w->count; i++)
+    for (size_t i = 0; i < w->count; i++) {
         pthread_join(w->list[i].thread, NULL);
+        team_destroy(&w->list[i].team);
+    }
     mem_free(w->list);
     mem_free(w);
 }

@@ -17,6 +17,7 @@
 #include "../../src/model/safetensors.h"
 #include "../../src/model/shard_index.h"
 #include "base/log.h"
+#include "../unit/encode_row.h"
 #include "model/config.h"
 #include "model/forward.h"
 #include "model/sentence.h"
@@ -101,7 +102,7 @@ static inline const struct kernels *fuzz_start(void)
     static struct kernels kernels;
     struct error err = { 0 };
     char path[256];
-    if (kernels.gemm)
+    if (kernels.isa)
         return &kernels;
     assert(kernels_init(&kernels, "portable", "own", &err) == 0);
     fuzz_make_folder();
@@ -166,10 +167,7 @@ static inline float *fuzz_encode(const struct pass *pass, size_t count)
     assert(x);
     config_positions(c, tokens, count, positions);
     const struct source_row row = { tokens, places, positions, count, count, NULL };
-    encoder_embed(pass, &row, 1, x);
-    for (size_t i = 0; i < c->encoder.layers; i++)
-        encoder_layer(pass, i, &row, 1, x);
-    encoder_finish(pass, x, count);
+    encode_row(pass, &row, x);
     return x;
 }
 
@@ -187,9 +185,9 @@ static inline void fuzz_decode(const struct pass *pass, const float *states, siz
     float *logits = calloc(count * c->target_vocabulary, sizeof *logits);
     assert(cache.base && x && logits);
     for (size_t i = 0; i < c->decoder.layers; i++)
-        decoder_cross(pass, i, states, count, &row, 1);
+        decoder_cross(pass, i, states, &row, 0, count);
     decoder_forward(pass, &segment, 1, x);
-    decoder_logits(pass, x, count, logits);
+    decoder_logits(pass, x, count, NULL, logits);
     free(logits);
     free(x);
     free(cache.base);
@@ -220,8 +218,8 @@ static inline int fuzz_model(const uint8_t *bytes, size_t count)
         return 0;
     }
     const size_t tokens = config.positions_max < 3 ? config.positions_max : 3;
-    assert(arena_open(&arena, pass_scratch_bytes(&config, tokens, tokens, tokens), &err) == 0);
-    const struct pass pass = { model, kernels, &arena };
+    assert(arena_open(&arena, pass_scratch_bytes(&config, tokens, tokens, tokens, 1), &err) == 0);
+    const struct pass pass = { model, kernels, &arena, NULL, false };
     float *states = fuzz_encode(&pass, tokens);
     if (config_generates(&config))
         fuzz_decode(&pass, states, tokens);

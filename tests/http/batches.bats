@@ -6,7 +6,7 @@ setup_file() {
     daemon_start --model tests/kit/vanilla_post --model tests/kit/vanilla_cosine \
         --model tests/kit/vanilla_unbiased --limits.return_sequences 16 --limits.source_tokens 100 \
         --engine.batch_sequences 24 --engine.batch_tokens 100 --engine.step_tokens 40 \
-        --engine.encode_token_layers 60
+        --engine.encode_ms 0
 }
 teardown_file() { daemon_stop; }
 

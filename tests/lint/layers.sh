@@ -13,7 +13,7 @@ homes=(
     '#include <microhttpd\.h>|MHD_' 'http' 'libmicrohttpd'
     '#include <yaml\.h>' 'app' 'libyaml'
     '#include <pcre2|#include <utf8proc' 'text' 'PCRE2 and utf8proc'
-    '(pthread|thrd)_create' 'serve http' 'threads'
+    '(pthread|thrd)_create' 'base serve http' 'threads'
     'pthread_(mutex|cond|rwlock|spin|barrier)_|(mtx|cnd)_[a-z]' 'base serve http' 'locks'
     '(sigwait|sigaction|pthread_sigmask)[a-z]* *\(' 'app' 'signals'
     '(^|[^a-z_])(malloc|calloc|realloc|strdup|strndup|asprintf|free) *\(' 'base' 'the heap (mem.h)'

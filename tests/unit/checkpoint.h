@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/log.h"
-#include "model/forward.h"
+#include "encode_row.h"
 #include "weight_folder.h"
 
 enum { CHECKPOINT_TENSORS = 256, CHECKPOINT_NAME = 128 };
@@ -266,9 +266,9 @@ static inline void run_decoder(const struct pass *pass, struct run *run)
                                      .prefix_count = RUN_TARGET,
                                      .path = path };
     for (size_t i = 0; i < config->decoder.layers; i++)
-        decoder_cross(pass, i, run->state, RUN_SOURCE, caches, 1);
+        decoder_cross(pass, i, run->state, caches, 0, RUN_SOURCE);
     decoder_forward(pass, &segment, 1, out);
-    decoder_logits(pass, out, RUN_TARGET, run->logit);
+    decoder_logits(pass, out, RUN_TARGET, NULL, run->logit);
     run->logits = RUN_TARGET * config->target_vocabulary;
     free(base);
 }
@@ -283,15 +283,12 @@ static inline void run_model(const struct model *model, struct run *run)
     int32_t positions[RUN_SOURCE];
     memset(run, 0, sizeof *run);
     assert(config->width <= 64 && config->target_vocabulary <= 512);
-    assert(arena_open(&arena, pass_scratch_bytes(config, RUN_SOURCE, RUN_SOURCE, RUN_TARGET),
+    assert(arena_open(&arena, pass_scratch_bytes(config, RUN_SOURCE, RUN_SOURCE, RUN_TARGET, 1),
                       &err) == 0);
-    const struct pass pass = { model, &checkpoint_kernels, &arena };
+    const struct pass pass = { model, &checkpoint_kernels, &arena, NULL, false };
     const struct source_row row = { source, places, positions, RUN_SOURCE, RUN_SOURCE, NULL };
     config_positions(config, source, RUN_SOURCE, positions);
-    encoder_embed(&pass, &row, 1, run->state);
-    for (size_t i = 0; i < config->encoder.layers; i++)
-        encoder_layer(&pass, i, &row, 1, run->state);
-    encoder_finish(&pass, run->state, RUN_SOURCE);
+    encode_row(&pass, &row, run->state);
     run->states = RUN_SOURCE * config->width;
     if (config_generates(config))
         run_decoder(&pass, run);

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "../../src/search/rules.h"
+#include "any_kernels.h"
 
 enum { V = 6, LARGE = 5000, LENGTH_MAX = 16 };
 
@@ -36,7 +37,8 @@ static inline size_t apply_to(const struct options *o, const int32_t *tokens, si
     static struct ranked ranked[LARGE];
     static struct weighed weighed[LARGE];
     struct rules rules;
-    const struct rule_call call = { .options = o,
+    const struct rule_call call = { .kernels = any_kernels(),
+                                    .options = o,
                                     .tokens = tokens,
                                     .length = length,
                                     .source = source,

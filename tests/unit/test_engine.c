@@ -45,14 +45,16 @@ static const struct engine_config pieces = { .workers = 3,
                                              .batch_sequences = 6,
                                              .batch_tokens = LENGTH_MAX,
                                              .step_tokens = 1,
-                                             .encode_token_layers = 1,
+                                             .encode_ms = 0,
+                                             .threads = 1,
                                              .kv_cache_bytes = 1 << 16,
                                              .overtakes_max = 2 };
 static const struct engine_config whole = { .workers = 1,
                                             .batch_sequences = 64,
                                             .batch_tokens = 512,
                                             .step_tokens = 64,
-                                            .encode_token_layers = 4096,
+                                            .encode_ms = 10,
+                                            .threads = 1,
                                             .kv_cache_bytes = 1 << 20,
                                             .overtakes_max = 2 };
 
@@ -70,9 +72,10 @@ static void start(struct service *s, const struct engine_config *config, struct 
                     s->watcher, &err) < 0)
         fail_msg("%s", err.message);
     if (work)
-        assert_int_equal(
-            workers_start(&s->workers, &s->engine, 1, config->workers, s->wakeup, s->metrics, &err),
-            0);
+        assert_int_equal(workers_start(&s->workers, &s->engine, 1,
+                                       (struct crew){ config->workers, 1 }, s->wakeup, s->metrics,
+                                       &err),
+                         0);
 }
 
 static void stop(struct service *s)
@@ -289,7 +292,7 @@ static void a_deadline_gives_504_or_what_there_is(void **state)
         /* The watcher's turn comes before the first step, or the row would be begun. */
         for (int i = 0; request->cancelled == ERR_NONE && i < 10000; i++)
             usleep(1000);
-        engine_step(s.engine, 0);
+        engine_step(s.engine, 0, NULL);
         assert_int_equal(done, partial + 1);
         assert_int_equal(request->error.code, partial ? ERR_NONE : ERR_DEADLINE);
         assert_null(request->rows[0].answer.search); /* it was not begun */
@@ -335,11 +338,11 @@ static void a_long_prefix_does_not_hold_up_a_short_row(void **state)
     submit(&s, lengthy);
     submit(&s, brief);
     for (int i = 0; i < 1000 && !short_done; i++)
-        engine_step(s.engine, 0);
+        engine_step(s.engine, 0, NULL);
     assert_int_equal(short_done, 1);
     assert_int_equal(long_done, 0);
     for (int i = 0; i < 1000 && !long_done; i++)
-        engine_step(s.engine, 0);
+        engine_step(s.engine, 0, NULL);
     assert_int_equal(long_done, 1);
     request_destroy(&lengthy);
     request_destroy(&brief);
@@ -360,10 +363,10 @@ static void weights_that_are_not_whole_are_not_answered(void **state)
     request->partial = true;
     submit(&s, request);
     while (!row->answer.sequence_attentions)
-        engine_step(s.engine, 0);
-    engine_step(s.engine, 0); /* a piece of the review */
+        engine_step(s.engine, 0, NULL);
+    engine_step(s.engine, 0, NULL); /* a piece of the review */
     request_cancel(request, ERR_DEADLINE);
-    engine_step(s.engine, 0);
+    engine_step(s.engine, 0, NULL);
     assert_int_equal(done, 1);
     assert_int_equal(request->error.code, ERR_NONE);
     assert_int_equal(search_sequence(row->answer.search, 0).count, 15);

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "../../src/model/blocks.h"
 #include "../../src/model/config_fields.h"
+#include "any_kernels.h"
 #include "base/log.h"
 #include "model_folder.h"
 #include "serve/registry.h"
@@ -390,14 +390,14 @@ static void activations_are_the_reference_s_by_name(void **state)
         float x[] = { 1.0f, -0.5f };
         enum activation activation;
         assert_true(activation_find(cases[i].name, &activation));
-        activate(activation, x, 2);
+        any_kernels()->activate(activation, x, NULL, 2);
         assert_float_equal(x[0], cases[i].at_1, 1e-6f);
         assert_float_equal(x[1], cases[i].at_minus_half, 1e-6f);
     }
     float far[] = { 7.0f, 3.0f };
-    activate(ACTIVATION_RELU6, far, 2);
+    any_kernels()->activate(ACTIVATION_RELU6, far, NULL, 2);
     assert_true(far[0] == 6.0f && far[1] == 3.0f);
-    activate(ACTIVATION_RELU_SQUARED, far, 2);
+    any_kernels()->activate(ACTIVATION_RELU_SQUARED, far, NULL, 2);
     assert_true(far[0] == 36.0f && far[1] == 9.0f);
 }
 

@@ -40,8 +40,8 @@ static void marian_starts_from_the_scaled_row_of_its_start_and_position_0(void *
     const float *row = checkpoint_find(c, "model.shared.weight")->values + (size_t)start * D;
     float x[64];
     assert_int_equal(start, model->config.pad_id);
-    assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 1, 1, 1), &err), 0);
-    const struct pass pass = { model, &checkpoint_kernels, &arena };
+    assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 1, 1, 1, 1), &err), 0);
+    const struct pass pass = { model, &checkpoint_kernels, &arena, NULL, false };
     embed_token(&pass, &model->decoder, start, target_position(&model->config, &start, 0, 1), x);
     for (size_t i = 0; i < D; i++)
         assert_float_equal(x[i], row[i] * 6.0f + (i < D / 2 ? 0.0f : 1.0f), 1e-6f);
@@ -220,7 +220,7 @@ static void store_mixed(const char *case_name)
 {
     struct checkpoint *c = checkpoint_read(case_name);
     for (size_t i = 0; i < c->count; i++)
-        checkpoint_round(&c->tensors[i], (enum dtype)(i % DTYPE_COUNT));
+        checkpoint_round(&c->tensors[i], (enum dtype)(i % DTYPE_I8));
     checkpoint_run(c, &after);
     before = after;
     for (size_t i = 0; i < c->count; i++)

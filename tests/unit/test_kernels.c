@@ -1,17 +1,17 @@
-/* Every kernel set of this machine against plain loops, and the order of summation. */
+/* Which kernel sets there are, how one is chosen, and the start-up self-check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
+#include <string.h>
 
-#include "kernels/kernels.h"
+#include "../../src/kernels/cpu_features.h"
+#include "../../src/kernels/kernels_internal.h"
 
-static const char *const isas[] = { "portable", "avx2", "avx512" };
+static const char *const isas[] = { "portable", "avx2", "avx512", "neon" };
 
 static bool has(struct kernels *kernels, const char *isa, const char *gemm)
 {
@@ -19,7 +19,7 @@ static bool has(struct kernels *kernels, const char *isa, const char *gemm)
     return kernels_init(kernels, isa, gemm, &err) == 0;
 }
 
-static void every_set_equals_plain_loops(void **state)
+static void every_set_of_this_machine_passes_the_self_check(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
@@ -29,7 +29,9 @@ static void every_set_equals_plain_loops(void **state)
             struct error err = { 0 };
             if (!has(&kernels, isas[i], gemms[j]))
                 continue;
+            print_message("# %s, int8 by %s, %s\n", kernels.isa, kernels.int8_name, gemms[j]);
             assert_string_equal(kernels.isa, isas[i]);
+            assert_string_equal(kernels.gemm_name, gemms[j]);
             assert_int_equal(kernels_check(&kernels, &err), 0);
         }
     }
@@ -41,15 +43,18 @@ static void wrong_gemm(const struct gemm *product)
         product->y[i] = 0.0f;
 }
 
-static void the_self_check_finds_a_wrong_kernel(void **state)
+static void the_self_check_finds_a_wrong_product(void **state)
 {
     (void)state;
-    struct kernels kernels;
-    struct error err = { 0 };
-    assert_true(has(&kernels, "", "own"));
-    kernels.gemm = wrong_gemm;
-    assert_int_equal(kernels_check(&kernels, &err), -1);
-    assert_int_equal(err.code, ERR_INTERNAL);
+    for (enum product_kind kind = 0; kind < PRODUCT_COUNT; kind++) {
+        struct kernels kernels;
+        struct error err = { 0 };
+        assert_true(has(&kernels, "", "own"));
+        kernels.products[kind].gemm = wrong_gemm;
+        assert_int_equal(kernels_check(&kernels, &err), -1);
+        assert_int_equal(err.code, ERR_INTERNAL);
+        assert_non_null(strstr(err.message, kernels.isa));
+    }
 }
 
 static void an_unknown_set_or_gemm_is_refused(void **state)
@@ -65,105 +70,70 @@ static void an_unknown_set_or_gemm_is_refused(void **state)
     assert_int_equal(err.code, ERR_CONFIG);
 }
 
-/* A row alone, in a batch, and with its columns split gives the same bits. */
-static void a_row_does_not_depend_on_its_batch(void **state)
+/* A set is filled by its own instructions, so one that this machine lacks can only be refused. */
+static bool present(const struct cpu_features *features)
 {
-    (void)state;
-    enum { M = 71, N = 37, K = 53 };
-    static float x[M * K], together[M * N], alone[N];
-    static uint16_t w[N * K];
-    srand(7);
-    for (size_t i = 0; i < M * K; i++)
-        x[i] = (float)rand() / (float)RAND_MAX - 0.5f;
-    for (size_t i = 0; i < N * K; i++)
-        w[i] = (uint16_t)(0x3c00 + rand() % 0x400); /* binary16 in [1, 2), bfloat16 near 0.01 */
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        struct kernels kernels;
-        if (!has(&kernels, isas[i], "own"))
-            continue;
-        for (enum dtype dtype = DTYPE_F16; dtype < DTYPE_COUNT; dtype++) {
-            struct gemm g = { .x = x,
-                              .x_stride = K,
-                              .M = M,
-                              .w = { w, dtype, N, K },
-                              .y = together,
-                              .y_stride = N,
-                              .end = N };
-            kernels.gemm(&g);
-            for (size_t m = 0; m < M; m++) {
-                g = (struct gemm){ .x = x + m * K,
-                                   .x_stride = K,
-                                   .M = 1,
-                                   .w = { w, dtype, N, K },
-                                   .y = alone,
-                                   .y_stride = N,
-                                   .end = m % N };
-                kernels.gemm(&g);
-                g.first = m % N;
-                g.end = N;
-                kernels.gemm(&g);
-                assert_memory_equal(alone, together + m * N, sizeof alone);
-            }
-        }
-    }
+    const struct cpu_features here = cpu_features();
+    return features->avx2 <= here.avx2 && features->avx512 <= here.avx512 &&
+           features->avx512_vnni <= here.avx512_vnni && features->neon_dot <= here.neon_dot;
 }
 
-static void stored_halves_become_the_right_floats(void **state)
+static void choose(const struct cpu_features *features, const char *asked, const char *isa,
+                   const char *int8_name)
 {
-    (void)state;
-    static const uint16_t halves[] = { 0x0000, 0x8000, 0x3c00, 0xc000, 0x0001, 0x03ff,
-                                       0x7bff, 0x3555, 0x7c00, 0x3c00, 0x3c00, 0x3c00,
-                                       0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x0400 };
-    static const float expected[] = { 0.0f,     -0.0f,       1.0f,
-                                      -2.0f,    0x1p-24f,    0x1.ff8p-15f,
-                                      65504.0f, 0x1.554p-2f, __builtin_inff(),
-                                      1,        1,           1,
-                                      1,        1,           1,
-                                      1,        0x1p-14f };
-    enum { COUNT = sizeof halves / sizeof *halves };
-    float out[COUNT];
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        struct kernels kernels;
-        if (!has(&kernels, isas[i], "own"))
-            continue;
-        kernels.widen(halves, DTYPE_F16, out, COUNT);
-        assert_memory_equal(out, expected, sizeof out);
-    }
-}
-
-static void openblas_takes_a_narrow_matrix_of_any_width(void **state)
-{
-    (void)state;
-    enum { K = 40000 };
-    static float x[K];
-    static uint16_t w[2 * K];
-    float y[2] = { 7, 7 };
     struct kernels kernels;
-    assert_true(has(&kernels, "", "openblas"));
-    for (size_t k = 0; k < K; k++) {
-        x[k] = k % 2 ? 1.0f : -1.0f;
-        w[k] = k % 2 ? 0x3c00 : 0; /* 1 and 0: the product is K / 2 */
-        w[K + k] = 0x3c00;
+    struct error err = { 0 };
+    if (!present(features))
+        return;
+    assert_int_equal(kernels_init_for(&kernels, features, asked, "own", &err), isa ? 0 : -1);
+    if (!isa) {
+        assert_int_equal(err.code, ERR_CONFIG);
+        assert_non_null(strstr(err.message, asked));
+        return;
     }
-    kernels.gemm(&(struct gemm){ .x = x,
-                                 .x_stride = K,
-                                 .M = 1,
-                                 .w = { w, DTYPE_F16, 2, K },
-                                 .y = y,
-                                 .y_stride = 2,
-                                 .end = 2 });
-    assert_true(y[0] == K / 2 && y[1] == 0);
+    assert_string_equal(kernels.isa, isa);
+    assert_string_equal(kernels.int8_name, int8_name);
+    for (size_t i = 0; i < PRODUCT_COUNT; i++)
+        assert_true(kernels.products[i].prepare && kernels.products[i].gemm);
+    assert_true(kernels.dot && kernels.axpy && kernels.widen && kernels.some_columns);
+}
+
+static void the_best_set_of_the_machine_is_chosen(void **state)
+{
+    (void)state;
+    const struct cpu_features none = { 0 };
+    choose(&none, "", "portable", "portable");
+    choose(&none, NULL, "portable", "portable");
+#if defined(__x86_64__)
+    const struct cpu_features avx2 = { .avx2 = true };
+    const struct cpu_features avx512 = { .avx2 = true, .avx512 = true };
+    const struct cpu_features vnni = { .avx2 = true, .avx512 = true, .avx512_vnni = true };
+    choose(&none, "avx2", NULL, NULL);
+    choose(&avx2, "", "avx2", "avx2");
+    choose(&avx2, "portable", "portable", "portable");
+    choose(&avx2, "avx512", NULL, NULL);
+    choose(&avx512, "", "avx512", "avx512");
+    choose(&vnni, "", "avx512", "avx512vnni");
+    choose(&vnni, "avx512", "avx512", "avx512vnni");
+    choose(&vnni, "avx2", "avx2", "avx2");
+    choose(&vnni, "neon", NULL, "neon");
+#elif defined(__aarch64__)
+    const struct cpu_features neon = { .neon = true };
+    const struct cpu_features dot = { .neon = true, .neon_dot = true };
+    choose(&neon, "", "neon", "neon");
+    choose(&dot, "", "neon", "neondot");
+    choose(&dot, "portable", "portable", "portable");
+    choose(&dot, "avx2", NULL, NULL);
+#endif
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_set_equals_plain_loops),
-        cmocka_unit_test(the_self_check_finds_a_wrong_kernel),
+        cmocka_unit_test(every_set_of_this_machine_passes_the_self_check),
+        cmocka_unit_test(the_self_check_finds_a_wrong_product),
         cmocka_unit_test(an_unknown_set_or_gemm_is_refused),
-        cmocka_unit_test(a_row_does_not_depend_on_its_batch),
-        cmocka_unit_test(stored_halves_become_the_right_floats),
-        cmocka_unit_test(openblas_takes_a_narrow_matrix_of_any_width),
+        cmocka_unit_test(the_best_set_of_the_machine_is_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

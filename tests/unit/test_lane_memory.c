@@ -12,7 +12,8 @@
 static const struct limits limits = { .source_tokens = 100,
                                       .target_tokens = 30,
                                       .max_new_tokens = 60 };
-static const struct engine_config engine = { .workers = 3,
+static const struct engine_config engine = { .threads = 2,
+                                             .workers = 3,
                                              .batch_sequences = 16,
                                              .batch_tokens = 128,
                                              .step_tokens = 48,
@@ -32,15 +33,16 @@ static void a_lane_reserves_what_its_limits_ask_for(void **state)
     struct lane_memory memory;
     lane_memory_plan(&memory, &model, &engine, &limits);
     assert_int_equal(memory.target_max, 1 + 30 + 60);
-    assert_int_equal(memory.pass_tokens, 128);
     assert_int_equal(memory.step_tokens, 16 + 48);
     assert_int_equal(memory.hidden_bytes, 128 * 32 * 4);
     assert_int_equal(memory.states_bytes, 64 * 32 * 4);
     assert_int_equal(memory.logits_bytes, 64 * 20 * 4);
     assert_int_equal(memory.cache_floats, (1 << 20) / 4);
-    assert_int_equal(memory.scratch_bytes, pass_scratch_bytes(&model.config, 128, 100, 91));
+    assert_int_equal(memory.projected_bytes, encoding_floats(&model.config, 128) * 4);
+    assert_int_equal(memory.scratch_bytes,
+                     pass_scratch_bytes(&model.config, CROSS_TOKENS, 100, 91, 2));
     assert_int_equal(lane_memory_batch_bytes(&memory),
-                     128 * 32 * 4 + 2 * 64 * 32 * 4 + 64 * 20 * 4);
+                     128 * 32 * 4 + memory.projected_bytes + 2 * 64 * 32 * 4 + 64 * 20 * 4);
     assert_int_equal(lane_memory_bytes(&memory),
                      memory.scratch_bytes + lane_memory_batch_bytes(&memory) + (1 << 20));
 }
@@ -55,16 +57,6 @@ static void no_hypothesis_is_longer_than_the_models_positions(void **state)
     assert_int_equal(memory.target_max, 50);
 }
 
-static void a_step_larger_than_a_batch_sets_the_pass(void **state)
-{
-    (void)state;
-    struct lane_memory memory;
-    struct engine_config config = engine;
-    config.step_tokens = 200;
-    lane_memory_plan(&memory, &model, &config, &limits);
-    assert_int_equal(memory.pass_tokens, 216);
-}
-
 static void an_encoder_reserves_neither_cache_nor_steps(void **state)
 {
     (void)state;
@@ -76,7 +68,8 @@ static void an_encoder_reserves_neither_cache_nor_steps(void **state)
     assert_int_equal(memory.cache_floats, 0);
     assert_int_equal(memory.states_bytes, 0);
     assert_int_equal(memory.logits_bytes, 0);
-    assert_int_equal(lane_memory_bytes(&memory), memory.scratch_bytes + 128 * 32 * 4);
+    assert_int_equal(lane_memory_bytes(&memory),
+                     memory.scratch_bytes + 128 * 32 * 4 + memory.projected_bytes);
 }
 
 int main(void)
@@ -84,7 +77,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lane_reserves_what_its_limits_ask_for),
         cmocka_unit_test(no_hypothesis_is_longer_than_the_models_positions),
-        cmocka_unit_test(a_step_larger_than_a_batch_sets_the_pass),
         cmocka_unit_test(an_encoder_reserves_neither_cache_nor_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

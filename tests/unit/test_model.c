@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/forward.h"
+#include "encode_row.h"
 #include "model_folder.h"
 #include "serve/registry.h"
 
@@ -181,12 +182,10 @@ static void encode(const struct model *model, float x[12])
     static const int32_t tokens[] = { 1, 5, 3 }, places[] = { 0, 1, 2 };
     struct arena arena;
     struct error err = { 0 };
-    assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 3, 3, 3), &err), 0);
-    const struct pass pass = { model, &kernels, &arena };
+    assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 3, 3, 3, 1), &err), 0);
+    const struct pass pass = { model, &kernels, &arena, NULL, false };
     const struct source_row row = { tokens, places, places, 3, 3, NULL };
-    encoder_embed(&pass, &row, 1, x);
-    encoder_layer(&pass, 0, &row, 1, x);
-    encoder_finish(&pass, x, 3);
+    encode_row(&pass, &row, x);
     arena_close(&arena);
 }
 

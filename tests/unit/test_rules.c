@@ -214,22 +214,34 @@ static void every_end_token_is_held_back(void **state)
     assert_true(scores[1] == 1);
 }
 
+/* Ten scores, five ids each: best score first, ascending ids within it. */
+static void assert_best(struct ranking *r)
+{
+    ranking_sort(r);
+    assert_int_equal(r->count, r->capacity);
+    for (size_t i = 0; i < r->capacity; i++) {
+        assert_true(r->items[i].score == (float)(9 - i / 5));
+        assert_true(i % 5 == 0 || r->items[i].id > r->items[i - 1].id);
+        assert_true(i % 5 != 0 || r->items[i].id < 10);
+    }
+}
+
 static void a_ranking_is_a_sort_cut_short(void **state)
 {
     (void)state;
     struct ranked items[50];
+    float scores[50];
+    for (uint32_t id = 0; id < 50; id++)
+        scores[id] = (float)(id * 37 % 10);
     for (size_t capacity = 1; capacity <= 50; capacity++) {
-        struct ranking r = { .items = items, .capacity = capacity };
+        struct ranking one = { .items = items, .capacity = capacity };
         for (uint32_t id = 0; id < 50; id++)
-            ranking_offer(&r, (float)(id * 37 % 10), id);
-        ranking_sort(&r);
-        assert_int_equal(r.count, capacity);
-        /* Ten scores, five ids each: best score first, ascending ids within it. */
-        for (size_t i = 0; i < capacity; i++) {
-            assert_true(r.items[i].score == (float)(9 - i / 5));
-            assert_true(i % 5 == 0 || r.items[i].id > r.items[i - 1].id);
-            assert_true(i % 5 != 0 || r.items[i].id < 10);
-        }
+            ranking_offer(&one, scores[id], id);
+        assert_best(&one);
+        struct ranking row = { .items = items, .capacity = capacity };
+        for (uint32_t id = 0; id < 50; id += 25)
+            ranking_offer_row(&row, any_kernels(), scores + id, 25, 0.0f, id);
+        assert_best(&row);
     }
 }
 
@@ -243,22 +255,22 @@ static void sums_of_exponentials_are_exact_to_float(void **state)
             scores[v] = v % 11 == 3 ? OFF : -(float)(v * 7919 % 1009) / 8 - 300;
             sum += exp((double)scores[v] + 300);
         }
-        assert_float_equal(logits_log_sum_exp(scores, count), log(sum) - 300, 3e-5);
+        assert_float_equal(logits_log_sum_exp(any_kernels(), scores, count), log(sum) - 300, 3e-5);
         float max = scores[0];
         for (size_t v = 0; v < count; v++)
             max = scores[v] > max ? scores[v] : max;
-        assert_true(logits_max(scores, count) == max);
-        assert_true(scores[logits_argmax(scores, count)] == max);
+        assert_true(logits_max(any_kernels(), scores, count) == max);
+        assert_true(scores[logits_argmax(any_kernels(), scores, count)] == max);
     }
     for (int i = 0; i < 8700; i++) {
         const float pair[2] = { 0, -(float)i / 100 };
         const double exact = log1p(exp((double)pair[1]));
-        assert_true(fabs(logits_log_sum_exp(pair, 2) - exact) <
+        assert_true(fabs(logits_log_sum_exp(any_kernels(), pair, 2) - exact) <
                     3e-7 * exp((double)pair[1]) + 1e-15);
     }
     scores[0] = scores[1] = OFF;
-    assert_true(logits_log_sum_exp(scores, 2) == -INFINITY);
-    assert_int_equal(logits_argmax((float[]){ 1, 2, 2, 1 }, 4), 1);
+    assert_true(logits_log_sum_exp(any_kernels(), scores, 2) == -INFINITY);
+    assert_int_equal(logits_argmax(any_kernels(), (float[]){ 1, 2, 2, 1 }, 4), 1);
 }
 
 static void the_top_is_ordered_and_ends_with_no_token(void **state)
@@ -267,12 +279,23 @@ static void the_top_is_ordered_and_ends_with_no_token(void **state)
     struct token_logprob top[5];
     const float scores[V] = { 1, OFF, 3, 1, 3, OFF };
     const int32_t ids[5] = { 2, 4, 0, 3, -1 };
-    logits_top(scores, V, 1, top, 5);
+    logits_top(any_kernels(), scores, V, 1, top, 5);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(top[i].id, ids[i]);
     assert_float_equal(top[0].logprob, 2, 0);
-    logits_top(scores, V, 0, top, 1);
+    logits_top(any_kernels(), scores, V, 0, top, 1);
     assert_int_equal(top[0].id, 2);
+    /* Of many: those that a ranking finds. */
+    float many[500];
+    struct ranked items[5];
+    struct ranking best = { .items = items, .capacity = 5 };
+    for (uint32_t v = 0; v < 500; v++)
+        many[v] = v % 7 == 3 ? OFF : (float)(v * 7919 % 101);
+    ranking_offer_row(&best, any_kernels(), many, 500, 0.0f, 0);
+    ranking_sort(&best);
+    logits_top(any_kernels(), many, 500, 0, top, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(top[i].id == (int32_t)items[i].id && top[i].logprob == items[i].score);
 }
 
 static void a_draw_never_gives_a_removed_token(void **state)

@@ -257,7 +257,9 @@ static void a_failed_allocation_is_clean(void **state)
         struct error err = { 0 };
         struct search *s;
         mem_fail_after(n);
-        const struct search_input input = { .prefix = (int32_t[]){ 2 }, .prefix_count = 1 };
+        const struct search_input input = { .kernels = any_kernels(),
+                                            .prefix = (int32_t[]){ 2 },
+                                            .prefix_count = 1 };
         const int rc = search_create(&s, &o, 8, &input, &err);
         mem_fail_after(-1);
         if (rc == 0) {

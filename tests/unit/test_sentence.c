@@ -111,7 +111,7 @@ static void pooled(struct sentence *sentence, enum pooling pooling, bool normali
     struct arena arena;
     struct error err = { 0 };
     assert_int_equal(arena_open(&arena, pooling_scratch_bytes(&model), &err), 0);
-    const struct pass pass = { &model, &kernels, &arena };
+    const struct pass pass = { &model, &kernels, &arena, NULL, false };
     const struct source_row source = { .places = row->places, .count = row->count };
     assert_true(pooling_dim(&model, pooling) <= DIM_MAX);
     pooling_vector(&pass, pooling, normalize, &source, row->x, vector);

@@ -1,0 +1,216 @@
+/* integer_products.h — the body of every kernel set's gemm over int8 panels.
+ *
+ * A file that includes it defines before, beside a vec_*.h:
+ *   INT_ROWS            rows of x in a tile, at most
+ *   INT_COLUMNS         columns of a vector of sums
+ *   INT_STEP_VECS       vectors of a tile of the panel that is narrower; divides PANEL_STEP
+ *   INT_OFFSET          added to quantized elements of x
+ *   INTEGER_TILES(T)    T(rows, vectors) for every tile
+ *   integer_vecs(M)     vectors of the tiles that M rows of a whole panel go through
+ *   int_element         an element of quantized x
+ *   ints, int_weights, int_places
+ *                       vectors of sums, of weights of INT_COLUMNS columns at four places of k, and
+ *                       of one row of x at the same places
+ *   ints_zero(), ints_weights(p), ints_broadcast(x)
+ *   ints_add(sums, weights, x)
+ *   ints_columns(sums, NV, out)  (NV · INT_COLUMNS) sums in the order of the columns
+ *
+ * y = (float)sum · (scale of x · scale of w) + bias; the sum is exact in 32 bits, so every kernel
+ * set gives the same bits. */
+
+#include <float.h>
+#include <math.h>
+
+#include "tile_columns.h"
+
+/* Prepared rows: a scale each, then tiles of INT_ROWS rows, the last one smaller; within a tile by
+ * groups of four places of k, of each group the rows. */
+struct integer_rows {
+    float *scales;
+    int_element *elements;
+    size_t K; /* filled up to the group */
+};
+
+static inline struct integer_rows integer_rows(void *prepared, size_t M, size_t K)
+{
+    float *scales = prepared;
+    return (struct integer_rows){ .scales = scales,
+                                  .elements = (int_element *)(void *)(scales + (M + 15) / 16 * 16),
+                                  .K = (K + 3) / 4 * 4 };
+}
+
+struct integer_tile {
+    const int_element *x;
+    const float *x_scales;
+    const int8_t *w;
+    size_t w_stride; /* bytes from group to group */
+    size_t groups;
+    float *y;
+    size_t y_stride;
+    size_t columns; /* to store, at most */
+    const float *w_scales, *bias;
+    const int32_t *w_sums;
+    const char *ahead; /* what to read ahead, and how many bytes of it at each group */
+    size_t ahead_step;
+};
+
+/* y = sums · (x_scale · w_scale) + bias for the first t->columns of `count` columns. */
+static inline void integer_row(const struct integer_tile *t, int32_t *sums, size_t count,
+                               float x_scale, float *y)
+{
+    for (size_t i = 0; INT_OFFSET != 0 && i < count; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] - INT_OFFSET * (uint32_t)t->w_sums[i]);
+    const vec scale = vec_set(x_scale);
+    for (size_t j = 0; j * LANES < count; j++) {
+        const vec factor = vec_mul(scale, vec_load(t->w_scales + j * LANES));
+        vec value = vec_mul(vec_from_ints(sums + j * LANES), factor);
+        if (t->bias)
+            value = vec_add(value, load_columns(t->bias, j, t->columns));
+        store_columns(y, j, t->columns, value);
+    }
+}
+
+static inline __attribute__((always_inline)) void integer_tile(const struct integer_tile *t,
+                                                               const size_t MR, const size_t NV)
+{
+    ints sums[INT_ROWS][PANEL_COLUMNS / INT_COLUMNS];
+    for (size_t i = 0; i < MR; i++)
+        for (size_t j = 0; j < NV; j++)
+            sums[i][j] = ints_zero();
+    const int8_t *w = t->w;
+    const int_element *x = t->x;
+    const char *ahead = t->ahead;
+    const size_t ahead_step = t->ahead_step, w_stride = t->w_stride;
+    for (size_t left = t->groups; left > 0; left--) {
+        int_weights weights[PANEL_COLUMNS / INT_COLUMNS];
+        for (size_t line = 0; line < NV * INT_COLUMNS * 4; line += 64)
+            __builtin_prefetch(ahead + line);
+        for (size_t j = 0; j < NV; j++)
+            weights[j] = ints_weights(w + j * INT_COLUMNS * 4);
+        for (size_t i = 0; i < MR; i++) {
+            const int_places value = ints_broadcast(x + i * 4);
+            for (size_t j = 0; j < NV; j++)
+                sums[i][j] = ints_add(sums[i][j], weights[j], value);
+        }
+        ahead += ahead_step;
+        w += w_stride;
+        x += MR * 4;
+    }
+    for (size_t i = 0; i < MR; i++) {
+        int32_t columns[PANEL_COLUMNS];
+        ints_columns(sums[i], NV, columns);
+        integer_row(t, columns, NV * INT_COLUMNS, t->x_scales[i], t->y + i * t->y_stride);
+    }
+}
+
+#define INTEGER_TILE(MR, NV)                                                                       \
+    static __attribute__((noinline)) void integer_tile_##MR##_##NV(const struct integer_tile *t)   \
+    {                                                                                              \
+        integer_tile(t, MR, NV);                                                                   \
+    }
+INTEGER_TILES(INTEGER_TILE)
+
+/* By rows and vectors; NULL: no such tile. */
+static void (*const integer_tiles[INT_ROWS + 1][PANEL_COLUMNS / INT_COLUMNS + 1])(
+    const struct integer_tile *t) = {
+#define INTEGER_TILE_ENTRY(MR, NV) [MR][NV] = integer_tile_##MR##_##NV,
+    INTEGER_TILES(INTEGER_TILE_ENTRY)
+};
+
+/* Rows m … m+M−1 of x and one panel. */
+static void integer_panel(const struct gemm *g, const struct integer_rows *rows, size_t first,
+                          size_t M, size_t n)
+{
+    const size_t width = panel_width(g->w.rows, n);
+    const size_t vecs = width == PANEL_COLUMNS ? integer_vecs(M) : INT_STEP_VECS;
+    const size_t columns = vecs * INT_COLUMNS, bytes = width * rows->K;
+    const size_t tile_count = (M + INT_ROWS - 1) / INT_ROWS * (width / columns);
+    const size_t share = bytes / tile_count;
+    const int8_t *w = (const int8_t *)g->w.data + panel_offset(DTYPE_I8, g->w.columns, n);
+    struct integer_tile t = { .w_stride = width * 4,
+                              .groups = rows->K / 4,
+                              .y_stride = g->y_stride,
+                              .ahead = (const char *)w + (tile_count > 1 ? bytes : AHEAD_BYTES),
+                              .ahead_step = share / (rows->K / 4 + 1) + 1 };
+    for (size_t column = 0; column < width && n + column < g->w.rows; column += columns) {
+        t.w = w + column * 4;
+        t.w_scales = panel_scales(&g->w, n) + column;
+        t.w_sums = panel_sums(&g->w, n) + column;
+        t.bias = g->bias ? g->bias + n + column : NULL;
+        t.columns = g->w.rows - n - column;
+        for (size_t m = first; m < first + M;) {
+            const size_t count = first + M - m < INT_ROWS ? first + M - m : INT_ROWS;
+            t.x = rows->elements + m * rows->K;
+            t.x_scales = rows->scales + m;
+            t.y = g->y + m * g->y_stride + n + column;
+            integer_tiles[count][vecs](&t);
+            t.ahead += share;
+            m += count;
+        }
+    }
+}
+
+static void gemm_integers(const struct gemm *g)
+{
+    enum { BLOCK = X_BLOCK_ROWS / INT_ROWS * INT_ROWS };
+    const struct integer_rows rows = integer_rows((void *)(uintptr_t)g->x, g->M, g->w.columns);
+    for (size_t m = 0; m < g->M; m += BLOCK)
+        for (size_t n = g->first; n < g->end; n += PANEL_COLUMNS)
+            integer_panel(g, &rows, m, g->M - m < BLOCK ? g->M - m : BLOCK, n);
+}
+
+/* Of one row; 127 / largest is infinite for the smallest subnormals, which then become zeros. */
+static float row_inverse(const float *x, size_t K, float *scale)
+{
+    vec sizes = vec_zero(), wrong = vec_zero();
+    for (size_t k = 0; k < K; k += LANES) {
+        const vec v = K - k < LANES ? vec_load_part(x + k, K - k) : vec_load(x + k);
+        sizes = vec_max(sizes, vec_copysign(v, vec_zero()));
+        wrong = vec_fma(v, vec_zero(), wrong); /* NaN as soon as one is not finite */
+    }
+    const float largest = vec_largest(sizes);
+    const bool finite = vec_sum(wrong) == 0.0f;
+    *scale = finite ? largest / 127.0f : NAN;
+    const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    return finite && inverse <= FLT_MAX ? inverse : 0.0f;
+}
+
+/* round(x · inverse), ties to even; |x · inverse| < 2²².  An inverse of 0 is for what is zero, or
+ * not finite and must not be touched. */
+static void quantize(const float *x, size_t count, float inverse, int_element *out)
+{
+    const float magic = 12582912.0f; /* 1.5 · 2²³: adding it leaves no room for a fraction */
+    if (inverse == 0.0f) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = INT_OFFSET;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        out[i] = (int_element)((int32_t)((x[i] * inverse + magic) - magic) + INT_OFFSET);
+}
+
+static void prepare_integers(const float *x, size_t M, size_t K, void *out)
+{
+    enum { PIECE = 256 };
+    const struct integer_rows rows = integer_rows(out, M, K);
+    for (size_t m = 0; m < M; m++) {
+        const size_t tile = m / INT_ROWS * INT_ROWS;
+        const size_t count = M - tile < INT_ROWS ? M - tile : INT_ROWS;
+        int_element *to = rows.elements + tile * rows.K + (m - tile) * 4;
+        const float inverse = row_inverse(x + m * K, K, &rows.scales[m]);
+        for (size_t k = 0; k < K; k += PIECE) {
+            const size_t n = K - k < PIECE ? K - k : PIECE;
+            int_element piece[PIECE + 3];
+            quantize(x + m * K + k, n, inverse, piece);
+            for (size_t i = n; i % 4 != 0; i++)
+                piece[i] = INT_OFFSET;
+            for (size_t i = 0; i < n; i += 4, to += count * 4)
+                memcpy(to, piece + i, 4 * sizeof *to);
+        }
+    }
+}
+
+static void fill_integers(struct kernels *kernels)
+{
+    kernels->products[PRODUCT_INT8] = (struct product){ prepare_integers, gemm_integers };
+}

@@ -1,0 +1,236 @@
+/* panel_products.h — the body of every kernel set's gemm over floating weights.
+ *
+ * A file that includes it defines before, beside a vec_*.h:
+ *   WIDE_ROWS             rows of x in a tile of a whole panel
+ *   TILE_ROWS, TILE_VECS  rows of x and vectors of columns in the tile of larger batches;
+ *                         PANEL_COLUMNS is a multiple of TILE_VECS · LANES
+ *   tile_fma(a, b, sum)   vec_fma() as the tile wants it written
+ *   scalar_fma(a, b, sum) one lane of it
+ *
+ * Order of summation: y[m][n] = fma(x[k], w[n][k], …) for k = 0, 1, … K−1 from 0, then the bias.
+ * Every tile, chunk and layout keeps it, so an element's bits do not depend on who computes it.
+ *
+ * Few rows: one pass over the weights as they lie, memory read ahead of it.  Many rows: chunks of k
+ * that stay in the L1 cache while all rows pass by; unfinished sums wait in y.  Weights in rows are
+ * packed chunk by chunk first. */
+
+#include "tile_columns.h"
+
+enum {
+    CHUNK = 128, /* places of k */
+    PANEL_VECS = PANEL_COLUMNS / LANES,
+    STEP_VECS = PANEL_STEP / LANES
+};
+
+/* A tile's place: `rows` of x by vectors of columns, places first … end of k. */
+struct tile {
+    const float *x;    /* the tile's rows, as arranged */
+    const char *w;     /* the weights at k = 0 */
+    size_t w_stride;   /* bytes from group to group */
+    size_t first, end; /* of k; `first` is a multiple of the group */
+    float *y;
+    size_t y_stride;
+    size_t columns;    /* to store, at most; the rest is filling */
+    const float *bias; /* NULL: none */
+    bool starts, ends; /* the first chunk of k, the last one */
+    const char *ahead; /* what to read ahead, and how many bytes of it at each place of k */
+    size_t ahead_step;
+};
+
+/* The columns' weights at place k; of a group of two, `w` holds both. */
+static inline __attribute__((always_inline)) vec weights_at(const char *w, size_t j,
+                                                            enum dtype dtype, bool odd)
+{
+    if (dtype == DTYPE_F32)
+        return vec_load((const float *)(const void *)w + j * LANES);
+    if (dtype == DTYPE_F16)
+        return vec_load_f16((const uint16_t *)(const void *)w + j * LANES);
+    const uint32_t *pairs = (const uint32_t *)(const void *)w + j * LANES;
+    return odd ? vec_load_high(pairs) : vec_load_low(pairs);
+}
+
+/* One place of k for MR rows and NV vectors of columns. */
+static inline __attribute__((always_inline)) void tile_step(const float *x, const char *w,
+                                                            enum dtype dtype, bool odd,
+                                                            const size_t MR, const size_t NV,
+                                                            vec (*sums)[PANEL_VECS])
+{
+    vec weights[PANEL_VECS];
+    for (size_t j = 0; j < NV; j++)
+        weights[j] = weights_at(w, j, dtype, odd);
+    for (size_t i = 0; i < MR; i++) {
+        const vec value = vec_set(x[i]);
+        for (size_t j = 0; j < NV; j++)
+            sums[i][j] = tile_fma(value, weights[j], sums[i][j]);
+    }
+}
+
+static inline __attribute__((always_inline)) void tile(const struct tile *t, enum dtype dtype,
+                                                       const size_t MR, const size_t NV)
+{
+    vec sums[TILE_ROWS][PANEL_VECS];
+    const size_t group = dtype == DTYPE_BF16 ? 2 : 1;
+    const size_t step = NV * LANES * group * (dtype == DTYPE_F32 ? 4 : 2), w_stride = t->w_stride;
+    for (size_t i = 0; i < MR; i++)
+        for (size_t j = 0; j < NV; j++)
+            sums[i][j] =
+                t->starts ? vec_zero() : load_columns(t->y + i * t->y_stride, j, t->columns);
+    const char *w = t->w + t->first / group * w_stride;
+    const float *x = t->x + t->first * MR;
+    const char *ahead = t->ahead;
+    const size_t ahead_step = t->ahead_step;
+    for (size_t left = (t->end - t->first) / group; left > 0; left--) {
+        for (size_t line = 0; line < step; line += 64)
+            __builtin_prefetch(ahead + line);
+        ahead += ahead_step;
+        tile_step(x, w, dtype, false, MR, NV, sums);
+        if (group == 2)
+            tile_step(x + MR, w, dtype, true, MR, NV, sums);
+        w += w_stride;
+        x += group * MR;
+    }
+    if ((t->end - t->first) % group) /* half a group */
+        tile_step(x, w, dtype, false, MR, NV, sums);
+    for (size_t i = 0; i < MR; i++)
+        for (size_t j = 0; j < NV; j++) {
+            if (t->ends && t->bias)
+                sums[i][j] = vec_add(sums[i][j], load_columns(t->bias, j, t->columns));
+            store_columns(t->y + i * t->y_stride, j, t->columns, sums[i][j]);
+        }
+}
+
+/* Functions of their own: inlined together they would push each other's sums out of the registers.
+ */
+#define TILE(dtype, MR, NV)                                                                        \
+    static __attribute__((noinline)) void tile_##dtype##_##MR##_##NV(const struct tile *t)         \
+    {                                                                                              \
+        tile(t, DTYPE_##dtype, MR, NV);                                                            \
+    }
+#define TILES(MR, NV) TILE(F32, MR, NV) TILE(F16, MR, NV) TILE(BF16, MR, NV)
+TILE_SHAPES(TILES)
+
+/* By dtype, rows and vectors; NULL: no such tile. */
+static void (*const tiles[DTYPE_I8][TILE_ROWS + 1][PANEL_VECS + 1])(const struct tile *t) = {
+#define TILE_ENTRIES(MR, NV)                                                                       \
+    [DTYPE_F32][MR][NV] = tile_F32_##MR##_##NV, [DTYPE_F16][MR][NV] = tile_F16_##MR##_##NV,        \
+    [DTYPE_BF16][MR][NV] = tile_BF16_##MR##_##NV,
+    TILE_SHAPES(TILE_ENTRIES)
+};
+
+/* All M rows through one panel of `width` columns, places t->first … end of k.  The `ahead_bytes`
+ * at t->ahead are read meanwhile, each tile its share, so that memory is never idle. */
+static void panel_product(const struct tile *t, size_t M, size_t K, size_t width, enum dtype dtype,
+                          size_t ahead_bytes)
+{
+    const bool whole = width == PANEL_COLUMNS;
+    const size_t column_bytes = t->w_stride / width;
+    const size_t vecs = !whole ? STEP_VECS : M <= WIDE_ROWS ? PANEL_VECS : TILE_VECS;
+    const size_t tile_count = (M + TILE_ROWS - 1) / TILE_ROWS * (width / (vecs * LANES));
+    const size_t share = ahead_bytes / tile_count;
+    struct tile part = *t;
+    part.ahead_step = share / (t->end - t->first + 1) * panel_group(dtype) + 1;
+    for (size_t column = 0; column < width; column += vecs * LANES) {
+        part.x = t->x;
+        part.w = t->w + column * column_bytes;
+        part.y = t->y + column;
+        part.bias = t->bias ? t->bias + column : NULL;
+        part.columns = column < t->columns ? t->columns - column : 0;
+        for (size_t m = 0; m < M;) {
+            const size_t rows = M - m < TILE_ROWS ? M - m : TILE_ROWS;
+            tiles[dtype][rows][vecs](&part);
+            part.ahead += share;
+            part.x += rows * K;
+            part.y += rows * part.y_stride;
+            m += rows;
+        }
+    }
+}
+
+/* Columns `n` … of one panel for a block of rows. */
+static void gemm_panel(const struct gemm *g, size_t m, size_t M, size_t n)
+{
+    const struct matrix *w = &g->w;
+    const size_t K = w->columns, width = panel_width(w->rows, n);
+    const bool packed = w->layout == LAYOUT_PANELS;
+    const bool whole = packed && M <= WIDE_ROWS;
+    const size_t chunk = whole ? K : CHUNK;
+    _Alignas(64) float scratch[PANEL_COLUMNS * CHUNK];
+    struct tile t = { .x = (const float *)g->x + m * K,
+                      .y = g->y + m * g->y_stride + n,
+                      .y_stride = g->y_stride,
+                      .columns = w->rows - n,
+                      .bias = g->bias ? g->bias + n : NULL };
+    for (size_t k = 0; k < K || k == 0; k += chunk) {
+        t.first = k;
+        t.end = K - k < chunk ? K : k + chunk;
+        t.starts = k == 0;
+        t.ends = t.end == K;
+        if (packed) {
+            const size_t bytes = panel_offset(w->dtype, t.end - k, width);
+            t.w_stride = width * panel_group(w->dtype) * dtype_bytes(w->dtype);
+            t.w = (const char *)w->data + panel_offset(w->dtype, K, n);
+            t.ahead = t.w + panel_offset(w->dtype, k, width) + (whole ? AHEAD_BYTES : bytes);
+            panel_product(&t, M, K, width, w->dtype, bytes);
+        } else {
+            pack_chunk(w, n, width, k, t.end - k, scratch);
+            t.w_stride = width * sizeof(float);
+            t.w = (const char *)scratch - k * t.w_stride;
+            t.ahead = (const char *)scratch;
+            panel_product(&t, M, K, width, DTYPE_F32, 0);
+        }
+    }
+}
+
+static void gemm_floats(const struct gemm *g)
+{
+    for (size_t m = 0; m < g->M; m += X_BLOCK_ROWS) {
+        const size_t rows = g->M - m < X_BLOCK_ROWS ? g->M - m : X_BLOCK_ROWS;
+        for (size_t n = g->first; n < g->end; n += PANEL_COLUMNS)
+            gemm_panel(g, m, rows, n);
+    }
+}
+
+/* Tiles of TILE_ROWS rows, the last one smaller; within a tile k after k, of each the rows. */
+static void prepare_floats(const float *x, size_t M, size_t K, void *prepared)
+{
+    float *out = prepared;
+    for (size_t m = 0; m < M; m += TILE_ROWS, out += TILE_ROWS * K) {
+        const size_t rows = M - m < TILE_ROWS ? M - m : TILE_ROWS;
+        const float *from = x + m * K;
+        if (rows == TILE_ROWS)
+            for (size_t k = 0; k < K; k++)
+                for (size_t i = 0; i < TILE_ROWS; i++)
+                    out[k * TILE_ROWS + i] = from[i * K + k];
+        else
+            for (size_t k = 0; k < K; k++)
+                for (size_t i = 0; i < rows; i++)
+                    out[k * rows + i] = from[i * K + k];
+    }
+}
+
+/* Several sums at once, since each waits for its last product. */
+static void some_columns(const float *x, const struct matrix *w, const float *bias,
+                         const int32_t *ids, size_t count, float *y)
+{
+    enum { SUMS = 8 };
+    const size_t K = w->columns, row_bytes = K * dtype_bytes(w->dtype);
+    for (size_t i = 0; i < count; i += SUMS) {
+        const size_t n = count - i < SUMS ? count - i : SUMS;
+        const char *rows[SUMS];
+        float sums[SUMS] = { 0 };
+        for (size_t j = 0; j < SUMS; j++)
+            rows[j] = (const char *)w->data + (size_t)ids[j < n ? i + j : i] * row_bytes;
+        for (size_t k = 0; k < K; k++)
+            for (size_t j = 0; j < SUMS; j++)
+                sums[j] = scalar_fma(x[k], stored_to_float(rows[j], w->dtype, k), sums[j]);
+        for (size_t j = 0; j < n; j++)
+            y[i + j] = bias ? sums[j] + bias[ids[i + j]] : sums[j];
+    }
+}
+
+static void fill_floats(struct kernels *kernels)
+{
+    kernels->some_columns = some_columns;
+    kernels->products[PRODUCT_ROWS] = (struct product){ prepare_floats, gemm_floats };
+    kernels->products[PRODUCT_PANELS] = (struct product){ prepare_floats, gemm_floats };
+}

@@ -1,0 +1,82 @@
+#if defined(__x86_64__)
+#include "vec_avx2.h"
+
+#include "pack_chunk_avx2.h"
+
+/* Two rows by six vectors, or four by three: 12 accumulators, the weights and one x fit the 16
+ * registers. */
+enum { WIDE_ROWS = 2, TILE_ROWS = 4, TILE_VECS = 3 };
+#define TILE_SHAPES(T)                                                                             \
+    T(1, 6) T(2, 6) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 2) T(2, 2) T(3, 2) T(4, 2)
+
+/* Written out, in this order: the compiler would spill sums to keep weights it can load again. */
+static inline vec tile_fma(vec a, vec b, vec sum)
+{
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+    return sum;
+}
+
+static inline float scalar_fma(float a, float b, float sum)
+{
+    return __builtin_fmaf(a, b, sum);
+}
+
+#include "panel_products.h"
+
+/* Products of 16 bits, which cannot saturate as those of 8 bits do: a vector of sums has two for
+ * each of four columns. */
+enum { INT_ROWS = 6, INT_COLUMNS = 4, INT_STEP_VECS = 2, INT_OFFSET = 0 };
+#define INTEGER_TILES(T) T(1, 12) T(2, 6) T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
+
+typedef int16_t int_element;
+typedef __m256i ints, int_weights, int_places;
+
+static inline size_t integer_vecs(size_t M)
+{
+    return M == 1 ? 12 : M == 2 ? 6 : 2;
+}
+
+static inline ints ints_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+
+static inline int_weights ints_weights(const int8_t *p)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline int_places ints_broadcast(const int_element *x)
+{
+    int64_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm256_set1_epi64x(four);
+}
+
+/* Written out: the compiler would gather the products first and spill the sums. */
+static inline ints ints_add(ints sums, int_weights weights, int_places x)
+{
+    ints products;
+    __asm__ volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+                     : "+x"(sums), "=&x"(products)
+                     : "x"(weights), "x"(x));
+    return sums;
+}
+
+static inline void ints_columns(const ints *sums, size_t NV, int32_t *out)
+{
+    for (size_t j = 0; j < NV; j += 2) {
+        const ints pairs = _mm256_hadd_epi32(sums[j], sums[j + 1]);
+        _mm256_storeu_si256((__m256i *)(out + j * INT_COLUMNS),
+                            _mm256_permute4x64_epi64(pairs, 0xd8));
+    }
+}
+
+#include "integer_products.h"
+
+void products_init_avx2(struct kernels *kernels)
+{
+    fill_floats(kernels);
+    fill_integers(kernels);
+}
+#endif

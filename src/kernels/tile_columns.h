@@ -1,0 +1,29 @@
+/* tile_columns.h — what tiles of floating and of int8 panels share.  A file includes a vec_*.h before.
+ */
+#ifndef KERNELS_TILE_COLUMNS_H
+#define KERNELS_TILE_COLUMNS_H
+
+#include "kernels/panels.h"
+
+enum {
+    X_BLOCK_ROWS = 128, /* rows of x that stay in the L2 cache while the panels pass by */
+    AHEAD_BYTES = 8192  /* of the weights, read ahead of the tile */
+};
+
+/* Vector j of p; `columns` of p are there, the others become zeros. */
+static inline vec load_columns(const float *p, size_t j, size_t columns)
+{
+    return (j + 1) * LANES <= columns ? vec_load(p + j * LANES)
+           : j * LANES < columns      ? vec_load_part(p + j * LANES, columns - j * LANES)
+                                      : vec_zero();
+}
+
+static inline void store_columns(float *p, size_t j, size_t columns, vec v)
+{
+    if ((j + 1) * LANES <= columns)
+        vec_store(p + j * LANES, v);
+    else if (j * LANES < columns)
+        vec_store_part(p + j * LANES, columns - j * LANES, v);
+}
+
+#endif

@@ -1,0 +1,90 @@
+#include "linear.h"
+
+#include "base/team.h"
+#include "kernels/panels.h"
+
+/* A product of fewer multiplications is done before a helper could begin. */
+enum { SHARED_PRODUCTS_MIN = 1 << 17 };
+
+struct group {
+    const struct product *products[PROJECTIONS_MAX];
+    struct gemm gemms[PROJECTIONS_MAX];
+    size_t count, panels; /* of all */
+};
+
+static size_t panel_count(const struct gemm *gemm)
+{
+    return (gemm->w.rows + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
+}
+
+/* Panels of all products are numbered one after another; a member takes a run of them. */
+static void share_group(void *context, size_t member, size_t members)
+{
+    const struct group *group = context;
+    size_t first, end, passed = 0;
+    team_share(group->panels, 1, member, members, &first, &end);
+    for (size_t i = 0; i < group->count; i++) {
+        struct gemm gemm = group->gemms[i];
+        const size_t panels = panel_count(&gemm);
+        const size_t from = first > passed ? first - passed : 0;
+        const size_t to = end > passed ? end - passed : 0;
+        if (from < panels && from < to) {
+            gemm.first = from * PANEL_COLUMNS;
+            gemm.end = to < panels ? to * PANEL_COLUMNS : gemm.w.rows;
+            group->products[i]->gemm(&gemm);
+        }
+        passed += panels;
+    }
+}
+
+/* Rows that an earlier product of the group prepared alike; NULL: none. */
+static const void *prepared_before(const struct group *group, const struct projection *projections,
+                                   size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (projections[i].x == projections[index].x &&
+            group->products[i]->prepare == group->products[index]->prepare)
+            return group->gemms[i].x;
+    return NULL;
+}
+
+void linear_group(const struct pass *pass, const struct projection *projections, size_t count,
+                  size_t M)
+{
+    struct group group = { .count = count };
+    size_t multiplications = 0;
+    const size_t mark = arena_mark(pass->arena);
+    for (size_t i = 0; i < count; i++) {
+        const struct linear *linear = projections[i].linear;
+        const size_t K = linear->w.columns;
+        group.products[i] = kernels_product(pass->kernels, &linear->w);
+        const void *x = prepared_before(&group, projections, i);
+        if (!x) {
+            void *prepared = arena_take(pass->arena, prepared_bytes(M, K), 1);
+            group.products[i]->prepare(projections[i].x, M, K, prepared);
+            x = prepared;
+        }
+        group.gemms[i] = (struct gemm){ .x = x,
+                                        .M = M,
+                                        .w = linear->w,
+                                        .bias = linear->bias,
+                                        .y = projections[i].y,
+                                        .y_stride = linear->w.rows,
+                                        .end = linear->w.rows };
+        group.panels += panel_count(&group.gemms[i]);
+        multiplications += M * linear->w.rows * K;
+    }
+    team_run(multiplications < SHARED_PRODUCTS_MIN ? NULL : pass->team, share_group, &group);
+    arena_release(pass->arena, mark);
+}
+
+void linear(const struct pass *pass, const struct linear *linear, const float *x, size_t M,
+            float *y)
+{
+    linear_group(pass, &(struct projection){ linear, x, y }, 1, M);
+}
+
+size_t linear_scratch_bytes(size_t M, size_t width)
+{
+    return arena_need(prepared_bytes(M, width), 1);
+}
