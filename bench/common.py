@@ -225,6 +225,7 @@ class Results:
     """JSON lines, and a line for the eye of each.  The first tells what ran where."""
 
     def __init__(self, path, seqd):
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         self.file = open(path, "w", encoding="utf-8")
         self.write({
             "record": "run",

@@ -86,7 +86,7 @@ def enlarge(model):
 
 
 def checkpoint(folder, shape):
-    if os.path.exists(f"{folder}/config.json"):
+    if os.path.exists(f"{folder}/model.safetensors"):
         return
     torch.manual_seed(0)
     model_class, config = shape[0](*shape[1:])
@@ -171,7 +171,7 @@ def main():
             to_ctranslate2(folder, transformers.AutoConfig.from_pretrained(f"{folder}/hf"))
             onnx_export.export(folder)
         except BaseException:
-            print(f"{folder} is incomplete: remove what was begun", file=sys.stderr)
+            print(f"{folder} may hold a half-written file: remove what was begun", file=sys.stderr)
             raise
 
 

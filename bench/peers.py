@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """seqd's engine and its peers side by side: tokens per second, one JSON line a cell.
 
-    bench/peers.py --seqd build/release/seqd --models build/bench/models --out build/bench/peers.jsonl
+    bench/peers.py --seqd build/release/seqd --models build/bench/models --out peers.jsonl
 
 A contestant is one process per setting and number of threads.  Repetitions take turns (A B C A B C
 ...) and are long enough to be timed; each waits, for a bounded time, until the machine is quiet.
@@ -10,6 +10,7 @@ others remain; the medians are of the rest.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -94,8 +95,9 @@ class Contestant:
         return json.loads(line)
 
     def ask(self, **request):
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # read() tells why it has ended
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
         reply = self.read()
         if "error" in reply:
             raise NotImplementedError(reply["error"])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The daemon against its peers behind FastAPI, over HTTP; one JSON line a cell.
 
-    bench/serve.py --seqd build/release/seqd --models build/bench/models --out build/bench/serve.jsonl
+    bench/serve.py --seqd build/release/seqd --models build/bench/models --out serve.jsonl
 
 clients   closed loop of 1, 8, 32 and 128 clients, a request one source of 5 to 80 tokens and 32 new
           tokens: tokens per second, p50, p95 and p99 of the latency

@@ -87,8 +87,8 @@ struct row_norm {
     size_t n;
 };
 
-/* Keys or values of one head: `count` rows of `width` floats, row j at data + path[j] · stride, or at
- * data + j · stride if path is NULL. */
+/* Keys or values of one head: `count` rows of `width` floats; row j is at data + path[j] · stride,
+ * or at data + j · stride if path is NULL. */
 struct float_rows {
     const float *data;
     size_t stride; /* in floats */
@@ -186,11 +186,11 @@ static inline const struct product *kernels_product(const struct kernels *kernel
  * Errors: ERR_CONFIG: no such name, or the machine lacks the set. */
 int kernels_init(struct kernels *kernels, const char *isa, const char *gemm, struct error *err);
 
-/* Panels of bfloat16 are from here on multiplied by the CPU's own instruction, which has twice the
- * speed of float32 but rounds x to bfloat16 too (nearest, ties to even), takes subnormals for zeros,
- * and rounds sums in its own way: the answers differ within bfloat16's precision from those of
- * other sets and of the same weights in rows.  An element's bits depend on its row and column alone
- * as ever.  False: there is no such instruction, nothing has changed. */
+/* From here on panels of bfloat16 are multiplied by the CPU's own instruction, twice as fast as
+ * float32.  It rounds x to bfloat16 too (nearest, ties to even), takes subnormals for zeros and
+ * rounds sums in its own way, so answers differ, within bfloat16's precision, from those of other
+ * sets and of the same weights in rows.  An element's bits depend on its row and column alone as
+ * ever.  False: there is no such instruction, nothing has changed. */
 bool kernels_narrow_bf16(struct kernels *kernels);
 
 /* Compares the chosen table with plain loops over small awkward shapes.  Errors: ERR_INTERNAL names

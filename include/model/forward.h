@@ -106,6 +106,9 @@ void decoder_forward(const struct pass *pass, const struct segment *segments, si
 void decoder_logits(const struct pass *pass, const float *x, size_t M, const size_t *needed,
                     float *logits);
 
+/* Multiplications of decoder_forward() and decoder_logits() for one token that attends to `keys`. */
+size_t decoder_token_products(const struct model_config *config, size_t keys);
+
 /* Scratch of any call above for a decoder pass of at most M tokens, rows of at most `source_max`
  * source tokens, hypotheses of at most `target_max` positions and a team of `members`. */
 size_t pass_scratch_bytes(const struct model_config *config, size_t M, size_t source_max,

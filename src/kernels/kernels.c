@@ -18,7 +18,7 @@ const char *dtype_name(enum dtype dtype)
     return names[dtype];
 }
 
-/* Parts of kernel sets; of one set, a later part overwrites what it improves.  Slowest set first. */
+/* Parts of kernel sets, slowest set first; a later part of a set overwrites what it improves. */
 #define ALWAYS         SIZE_MAX
 #define NEEDS(feature) offsetof(struct cpu_features, feature)
 static const struct part {

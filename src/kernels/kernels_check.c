@@ -34,7 +34,7 @@ static void store(void *data, enum dtype dtype, size_t index, float value)
                                        (bits >> 13 & 0x3ff));
 }
 
-/* Every kind of weights holds the values of next_value() exactly but int8, which rounds both sides. */
+/* Every type but int8, which rounds both sides, holds the values of next_value() exactly. */
 static double tolerance(enum dtype dtype, size_t K)
 {
     return dtype == DTYPE_I8 ? (double)K / 100.0 : 1e-5;

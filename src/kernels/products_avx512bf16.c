@@ -1,5 +1,5 @@
 /* Panels of bfloat16 for the set "avx512" where the CPU multiplies two pairs of them and adds at
- * once.  Each column of a tile has one sum, to which the pairs of places are added in their order. */
+ * once.  An element has one sum, to which the pairs of places are added in their order. */
 #if defined(__x86_64__)
 #include "vec_avx512.h"
 
@@ -119,7 +119,7 @@ static void gemm_bf16(const struct gemm *g)
             bf16_panel(g, m, g->M - m < X_BLOCK_ROWS ? g->M - m : X_BLOCK_ROWS, n);
 }
 
-/* Tiles of TILE_ROWS rows, the last one smaller; within a tile pair after pair, of each the rows. */
+/* Tiles of TILE_ROWS rows, the last one smaller; in a tile pair after pair, of each the rows. */
 static void prepare_bf16(const float *x, size_t M, size_t K, void *prepared)
 {
     uint16_t *out = prepared;

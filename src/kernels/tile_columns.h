@@ -1,5 +1,4 @@
-/* tile_columns.h — what tiles of floating and of int8 panels share.  A file includes a vec_*.h before.
- */
+/* tile_columns.h — what tiles of all types share.  A file includes a vec_*.h before. */
 #ifndef KERNELS_TILE_COLUMNS_H
 #define KERNELS_TILE_COLUMNS_H
 

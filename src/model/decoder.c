@@ -318,3 +318,12 @@ void decoder_logits(const struct pass *pass, const float *x, size_t M, const siz
         for (size_t i = 0; i < M * V; i++)
             logits[i] *= c->output_scale;
 }
+
+size_t decoder_token_products(const struct model_config *c, size_t keys)
+{
+    const struct stack_shape *shape = &c->decoder;
+    const size_t k = shape->heads * shape->key_width, v = shape->heads * shape->value_width;
+    const size_t layer = c->width * (3 * k + 3 * v) + keys * (k + v) +
+                         c->width * shape->inner_width * (c->gated ? 3 : 2);
+    return shape->layers * layer + c->width * c->target_vocabulary;
+}

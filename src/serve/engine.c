@@ -158,8 +158,48 @@ static int prepare_row(const struct engine *engine, struct row *row, struct erro
     return 0;
 }
 
+/* A moving average over about 16 values; the first one is taken as it is. */
+static void average(_Atomic uint64_t *average, uint64_t value)
+{
+    const uint64_t old = atomic_load_explicit(average, memory_order_relaxed);
+    atomic_store_explicit(average, old == 0 ? value : old - old / 16 + value / 16,
+                          memory_order_relaxed);
+}
+
+/* What the next rows can expect.  The time between two ends counts only while rows wait: else it is
+ * the clients' pace and not the engine's. */
+static void observe_end(struct engine *engine, const struct row *row)
+{
+    const uint64_t last = atomic_exchange(&engine->last_end_ns, row->ended_ns);
+    if (row->taken_ns == 0)
+        return; /* it never ran */
+    average(&engine->row_time_ns, row->ended_ns - row->taken_ns);
+    if (queue_waiting(&engine->queue) > 0 && last != 0 && row->ended_ns > last)
+        average(&engine->row_interval_ns, row->ended_ns - last);
+}
+
+/* A request that would wait until it is too late takes time from those that would not: better to say
+ * so now.  As long as nothing is known of the pace, everything is let in. */
+static int check_wait(struct engine *engine, const struct request *request, struct error *err)
+{
+    const uint64_t waiting = queue_waiting(&engine->queue) + request->row_count;
+    const uint64_t wait_ns =
+        waiting * atomic_load_explicit(&engine->row_interval_ns, memory_order_relaxed) +
+        atomic_load_explicit(&engine->row_time_ns, memory_order_relaxed);
+    const uint64_t now = clock_ns();
+    const uint64_t left_ns = request->deadline_ns > now ? request->deadline_ns - now : 0;
+    if (waiting <= request->row_count + BATCH_ENOUGH || wait_ns <= left_ns - left_ns / 8)
+        return 0;
+    return error_set(err, ERR_BUSY,
+                     "%zu rows wait, which takes about %.1f s; the request has %.1f s",
+                     (size_t)waiting - request->row_count, (double)wait_ns / 1e9,
+                     (double)left_ns / 1e9);
+}
+
 int engine_submit(struct engine *engine, struct request *request, struct error *err)
 {
+    if (check_wait(engine, request, err) < 0)
+        goto refuse;
     for (size_t i = 0; i < request->row_count; i++)
         if (prepare_row(engine, &request->rows[i], err) < 0)
             goto refuse;
@@ -219,6 +259,7 @@ void engine_end_row(struct engine *engine, struct row *row)
 {
     struct request *request = row->request;
     row->ended_ns = clock_ns();
+    observe_end(engine, row);
     count_sequences(&engine->metrics, row);
     if (atomic_fetch_sub(&request->rows_left, 1) > 1)
         return;

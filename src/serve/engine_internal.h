@@ -25,6 +25,10 @@ struct task {
     int32_t *review; /* REVIEW: (slots), its decoder inputs; lives behind the cache */
 };
 
+/* Hypotheses that make a step's products as fast as they can be, twice over.  More at once would only
+ * make each of them slower, so rows wait instead, and those that were first end first. */
+enum { BATCH_ENOUGH = 64 };
+
 /* What one task feeds in one decoder step: its segments and states lie together, pieces in order.
  */
 struct piece {
@@ -96,6 +100,8 @@ struct engine {
     struct queue queue;
     struct engine_metrics metrics;
     atomic_size_t request_count;
+    /* How fast rows end while others wait, and how long one takes: moving averages, ns. */
+    _Atomic uint64_t last_end_ns, row_interval_ns, row_time_ns;
     struct lane *lanes;        /* (config.workers) */
     struct lane_memory memory; /* of each lane */
 };

@@ -79,10 +79,27 @@ static size_t add_feed(struct lane *lane, struct task *task, size_t room)
     return count;
 }
 
+/* Tokens of feeds that one step takes besides the live hypotheses: what the configuration allows, but
+ * no more than takes about 20 ms. */
+static size_t feed_room(const struct lane *lane)
+{
+    enum { FEED_PRODUCTS = 1 << 29 };
+    const struct engine *engine = lane->engine;
+    size_t keys = 0;
+    for (size_t i = 0; i < lane->decoding_count; i++) {
+        const struct task *task = lane->decoding[i];
+        const size_t both = task->fed + task->row->token_count;
+        keys = both > keys ? both : keys;
+    }
+    const size_t tokens = FEED_PRODUCTS * team_size(lane->team) /
+                          decoder_token_products(&engine->model->config, keys);
+    return tokens < engine->config.step_tokens ? tokens : engine->config.step_tokens;
+}
+
 /* Tasks that are off leave at the next step and feed nothing more. */
 static void gather_pieces(struct lane *lane)
 {
-    size_t room = lane->engine->config.step_tokens;
+    size_t room = feed_room(lane);
     lane->piece_count = lane->segment_count = 0;
     for (size_t i = 0; i < lane->decoding_count; i++) {
         struct task *task = lane->decoding[i];

@@ -33,8 +33,7 @@ static inline void cblas_sgemm(int order, int transpose_a, int transpose_b, blas
             for (blasint l = 0; l < k; l++)
                 sum += a[i * a_stride + l] *
                        (transpose_b == CblasTrans ? b[j * b_stride + l] : b[l * b_stride + j]);
-            c[i * c_stride + j] =
-                alpha * sum + (beta != 0.0f ? beta * c[i * c_stride + j] : 0.0f);
+            c[i * c_stride + j] = alpha * sum + (beta != 0.0f ? beta * c[i * c_stride + j] : 0.0f);
         }
     }
 }

@@ -19,22 +19,29 @@
         if (!(condition))                                                                          \
             fail_msg("%s", #condition);                                                            \
     } while (0)
-#define assert_false(condition)           assert_true(!(condition))
-#define assert_null(pointer)              assert_true((pointer) == NULL)
-#define assert_non_null(pointer)          assert_true((pointer) != NULL)
-#define assert_string_equal(a, b)         assert_true(strcmp(a, b) == 0)
-#define assert_memory_equal(a, b, n)      assert_true(memcmp(a, b, n) == 0)
-#define assert_int_equal(a, b)            assert_true((unsigned long)(a) == (unsigned long)(b))
-#define assert_float_equal(a, b, epsilon) assert_true(!((a) - (b) > (epsilon) || (b) - (a) > (epsilon)))
-#define print_message(...)                printf(__VA_ARGS__)
+#define assert_false(condition)      assert_true(!(condition))
+#define assert_null(pointer)         assert_true((pointer) == NULL)
+#define assert_non_null(pointer)     assert_true((pointer) != NULL)
+#define assert_string_equal(a, b)    assert_true(strcmp(a, b) == 0)
+#define assert_memory_equal(a, b, n) assert_true(memcmp(a, b, n) == 0)
+#define assert_int_equal(a, b)       assert_true((unsigned long)(a) == (unsigned long)(b))
+#define assert_float_equal(a, b, epsilon)                                                          \
+    assert_true((a) - (b) <= (epsilon) && (b) - (a) <= (epsilon))
+#define print_message(...) printf(__VA_ARGS__)
 
 struct CMUnitTest {
     const char *name;
     void (*test)(void **state);
     int (*setup)(void **state);
 };
-#define cmocka_unit_test(function)              { #function, function, NULL }
-#define cmocka_unit_test_setup(function, setup) { #function, function, setup }
+#define cmocka_unit_test(function)                                                                 \
+    {                                                                                              \
+#function, function, NULL                                                                  \
+    }
+#define cmocka_unit_test_setup(function, setup)                                                    \
+    {                                                                                              \
+#function, function, setup                                                                 \
+    }
 
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
     run_tests(tests, sizeof(tests) / sizeof *(tests), setup)

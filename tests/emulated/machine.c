@@ -174,8 +174,7 @@ long machine_call(long number, long a, long b, long c, long d)
     case 9: /* mmap */
         return (long)map((uint64_t)b, c);
     case 10: /* mprotect */
-        protect((uint64_t)a, (uint64_t)a + (uint64_t)b,
-                !c ? 0 : PRESENT | (c & 2 ? WRITABLE : 0));
+        protect((uint64_t)a, (uint64_t)a + (uint64_t)b, !c ? 0 : PRESENT | (c & 2 ? WRITABLE : 0));
         return 0;
     case 11: /* munmap: what was mapped last can be mapped again */
         protect((uint64_t)a, (uint64_t)a + (uint64_t)b, 0);
@@ -196,7 +195,7 @@ long machine_call(long number, long a, long b, long c, long d)
         return 0;
     case 218: /* set_tid_address */
         return 1;
-    case 60: /* exit */
+    case 60:  /* exit */
     case 231: /* exit_group */
         print_line("# exit ", (uint64_t)a);
         end();
@@ -233,9 +232,9 @@ void machine_start(void)
     out(0x3fb, 0x03);
     make_pages();
     catch_exceptions();
-    write_msr(0xc0000081, (uint64_t)0x08 << 32);      /* segments of SYSCALL */
-    write_msr(0xc0000082, (uint64_t)system_call);     /* its target */
-    write_msr(0xc0000084, 0);                         /* flags that it clears */
+    write_msr(0xc0000081, (uint64_t)0x08 << 32);  /* segments of SYSCALL */
+    write_msr(0xc0000082, (uint64_t)system_call); /* its target */
+    write_msr(0xc0000084, 0);                     /* flags that it clears */
     stack[1] = (uint64_t)name;
     stack[5] = (uint64_t)(program + file->e_phoff);
     stack[7] = file->e_phentsize;

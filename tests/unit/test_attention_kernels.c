@@ -1,5 +1,5 @@
-/* Attention's kernels of every set of this machine against sums in double, on memory that ends where
- * the arrays end. */
+/* Attention's kernels of every set of this machine against sums in double, in memory that begins
+ * and ends with the arrays. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
