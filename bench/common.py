@@ -16,7 +16,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(HERE)
-PRECISIONS = {"f32": "float32", "plain": "float32", "bf16": "bfloat16", "int8": "int8"}
+PRECISIONS = {"f32": "float32", "plain": "float32", "bf16": "bfloat16", "int8": "int8",
+              "f32-screened": "float32", "bf16-screened": "bfloat16"}
 CPU_FLAGS = (
     "avx2 fma f16c avx_vnni avx512f avx512bw avx512_vnni avx512_bf16 amx_bf16 amx_int8 "
     "asimd asimddp i8mm bf16 sve"
@@ -99,6 +100,7 @@ def seqd_folder(seqd, model, form):
     packed it already."""
     if form == "plain":
         return model.path("hf")
+    form = form.removesuffix("-screened")
     folder, stamp = model.path(f"seqd-{form}"), model.path(f"seqd-{form}.packed-by")
     maker = f"{seqd_version(seqd)} {os.stat(seqd).st_mtime_ns}"
     with contextlib.suppress(OSError), open(stamp, encoding="utf-8") as file:

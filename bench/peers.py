@@ -26,7 +26,10 @@ from common import (HERE, PRECISIONS, Foreign, Results, add_arguments, clean_env
 REPETITION_SECONDS = 0.25
 REPLY_SECONDS = 900
 FOREIGN_CORES = 0.1
-CONTESTANTS = "seqd-f32 seqd-plain seqd-bf16 seqd-int8 ct2-f32 ct2-int8 ort-f32 ort-int8".split()
+CONTESTANTS = (
+    "seqd-f32 seqd-f32-screened seqd-plain seqd-bf16 seqd-bf16-screened seqd-int8 "
+    "ct2-f32 ct2-int8 ort-f32 ort-int8"
+).split()
 NEW = 64
 
 
@@ -67,10 +70,14 @@ class Contestant:
         self.name, self.setting = name, f"{parts}x{threads}"
         library, _, form = name.partition("-")
         self.precision = PRECISIONS[form]
+        self.extra = {}
         if library == "seqd":
             folder = seqd_folder(asked.seqd, model, form)
+            screening = str(form.endswith("-screened")).lower()
             command = [asked.seqd, "bench", "--pipe", "--model", folder, "--engine.workers",
-                       str(parts), "--engine.threads", str(threads), *asked.seqd_options]
+                       str(parts), "--engine.threads", str(threads), "--engine.screening",
+                       screening, *asked.seqd_options]
+            self.extra = {"logprobs": False}  # peers' greedy search computes none either
         else:
             command = [sys.executable, os.path.join(HERE, "engines.py"), name, model.folder,
                        "--parts", str(parts), "--threads", str(threads)]
@@ -96,7 +103,7 @@ class Contestant:
 
     def ask(self, **request):
         with contextlib.suppress(BrokenPipeError):  # read() tells why it has ended
-            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.write(json.dumps(request | self.extra) + "\n")
             self.process.stdin.flush()
         reply = self.read()
         if "error" in reply:

@@ -26,7 +26,10 @@ SKELETON = f"""# Performance
 ## Tuning notes
 """
 LIBRARIES = {"seqd": "seqd", "ct2": "CTranslate2", "ort": "ONNX Runtime", "torch": "PyTorch"}
-FORMS = {"f32": "float32", "plain": "float32, plain folder", "bf16": "bfloat16", "int8": "int8"}
+FORMS = {
+    "f32": "float32", "f32-screened": "float32, screened", "plain": "float32, plain folder",
+    "bf16": "bfloat16", "bf16-screened": "bfloat16, screened", "int8": "int8",
+}
 MODES = {"": "", "pool": ", pool", "queue": ", queue", "team": ", queue, team"}
 DISTURBED = 0.1
 NOTES = {

@@ -2,7 +2,7 @@
  *
  * A team of T members is its caller, member 0, and T - 1 helper threads.  Between two pieces a
  * helper spins for about 50 µs, lets others have its core meanwhile, and then sleeps: a team
- * without work uses no CPU.  To wake a helper costs the caller 5 to 20 µs in a virtual machine:
+ * without work uses no CPU.  To wake a helper costs the caller 10 to 40 µs in a virtual machine:
  * work that is not worth that and comes alone is better done without the team.
  *
  * The caller waits for no helper that has not begun: it does that member's part itself.  So a

@@ -1,7 +1,7 @@
 /* bench_job.h — the jobs of `seqd bench`: what a line of `--pipe` asks for, as plain values.
  *
  * {"kind": "generate" | "encode", "rows": [[id, …], …], "new": 64, "beams": 1, "repeat": 1,
- *  "want_tokens": false}; kind and rows are needed, the others have these values else.
+ *  "want_tokens": false, "logprobs": true}; kind and rows are needed, the others have these values else.
  * One thread at a time. */
 #ifndef HTTP_BENCH_JOB_H
 #define HTTP_BENCH_JOB_H
@@ -22,6 +22,7 @@ struct bench_job {
     size_t new_tokens;    /* of each row, ≥ 1 */
     size_t beams, repeat; /* ≥ 1 */
     bool want_tokens;
+    bool logprobs; /* false: not even the sum of a sequence's log-probabilities */
 };
 
 /* Ids are checked against `vocabulary`, the source's.  On failure, too, the job is for

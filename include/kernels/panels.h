@@ -33,8 +33,10 @@ size_t panels_bytes(enum dtype dtype, size_t rows, size_t columns);
  */
 size_t panel_offset(enum dtype dtype, size_t columns, size_t first);
 
-/* Row `row` of a matrix in rows, (columns): as floats, and rounded to bfloat16. */
+/* Row `row` of a matrix in rows, (columns): as floats, as the floats that remain when it is packed as
+ * `dtype` (not int8), and rounded to bfloat16. */
 void matrix_row_floats(const struct matrix *rows, size_t row, float *out);
+void matrix_row_as(const struct matrix *rows, size_t row, enum dtype dtype, float *out);
 void matrix_row_bf16(const struct matrix *rows, size_t row, uint16_t *out);
 
 /* Columns of the panel that starts with row `first`, filling included. */

@@ -35,6 +35,7 @@ static int set_options(const struct bench *bench, const struct bench_job *job,
         options_set(options, "do_sample", &no, &allowed, "", err) < 0 ||
         options_set(options, "forced_eos_token_id", &none, &allowed, "", err) < 0)
         return -1;
+    options->no_logprob = !job->logprobs;
     if (options->start_id < 0)
         return error_set(err, ERR_MISSING_FIELD, "this model names no decoder start");
     return options_resolve(options, &allowed, 1, "", err);

@@ -91,7 +91,8 @@ static int prepare(struct bench *bench, struct workload *workload, const struct 
     *job = (struct bench_job){ .generates = shape->generates,
                                .new_tokens = NEW_TOKENS < most ? NEW_TOKENS : most,
                                .beams = shape->beams,
-                               .repeat = 1 };
+                               .repeat = 1,
+                               .logprobs = true };
     if (fill_rows(job, shape, config, err) < 0 || bench_measure(bench, job, &once, err) < 0)
         return -1;
     request_destroy(&once.request);

@@ -19,7 +19,7 @@
  * sleeps in wakes the other, so no wake-up can be lost.
  *
  *   from              to        by      in
- *   IDLE, ASLEEP      OFFERED   caller  offer()
+ *   IDLE, ASLEEP      OFFERED   caller  offer(), unless it lets the helper sleep
  *   OFFERED           TAKEN     helper  help()
  *   OFFERED           IDLE      caller  take_back(), and does the part itself
  *   TAKEN             AWAITED   caller  await(), and sleeps
@@ -29,11 +29,18 @@
  */
 enum state { IDLE, ASLEEP, OFFERED, TAKEN, AWAITED, ENDING };
 
-/* Longer than most gaps between the pieces of a decoder step and about what a wake-up costs. */
+/* How long a helper spins: longer than most gaps between the pieces of a decoder step, and about
+ * what a wake-up costs. */
 static const uint64_t SPIN_NS = 50000;
+
+/* How long a caller spins at most. */
+static const uint64_t AWAIT_NS = NS_PER_MS;
 
 /* Two cache lines, which some processors fetch in pairs. */
 enum { APART_BYTES = 128 };
+
+/* Wake-ups without help in a row that are borne, and offers that are not made after more of them. */
+enum { VAIN_WAKES = 2, SLEPT_OVER_MAX = 16 };
 
 enum { CORE_SETS = 8 }; /* 8192 cores; the kernel refuses a set smaller than its own */
 
@@ -44,6 +51,10 @@ struct helper {
     void *context;
     size_t member, members;
     pthread_t thread;
+    /* The caller's. */
+    bool offered;
+    unsigned vain_wakes; /* since it last helped */
+    unsigned sleep_over; /* offers */
     /* The caller's to change while it finds the helper ASLEEP, else the helper's. */
     bool kept_off;
     cpu_set_t cores[CORE_SETS]; /* what to allow it again */
@@ -66,10 +77,11 @@ static void relax(void)
 #endif
 }
 
-/* The state once it is no longer `from`, or `from` after about SPIN_NS.  Who `gives_way` lets
+/* The state once it is no longer `from`, or `from` after about `limit_ns`.  Who `gives_way` lets
  * others have the core meanwhile: a helper does, which may stand in the way of its own caller.  A
  * caller does not: it would lose the core for a whole time slice while its other work is due. */
-static unsigned spin_while(const atomic_uint *state, unsigned from, bool gives_way)
+static unsigned spin_while(const atomic_uint *state, unsigned from, uint64_t limit_ns,
+                           bool gives_way)
 {
     for (uint64_t deadline_ns = 0;;) {
         for (int i = 0; i < 32; i++) {
@@ -82,7 +94,7 @@ static unsigned spin_while(const atomic_uint *state, unsigned from, bool gives_w
             sched_yield();
         const uint64_t now_ns = clock_ns();
         if (deadline_ns == 0)
-            deadline_ns = now_ns + SPIN_NS;
+            deadline_ns = now_ns + limit_ns;
         else if (now_ns >= deadline_ns)
             return from;
     }
@@ -131,7 +143,7 @@ static void allow_every_core(struct helper *helper)
 /* Until there is an offer or the end. */
 static unsigned next_offer(struct helper *helper)
 {
-    if (spin_while(&helper->state, IDLE, true) == IDLE &&
+    if (spin_while(&helper->state, IDLE, SPIN_NS, true) == IDLE &&
         change(&helper->state, IDLE, ASLEEP, memory_order_release)) {
         sleep_while(&helper->state, ASLEEP);
         allow_every_core(helper);
@@ -152,24 +164,55 @@ static void *help(void *context)
     return NULL;
 }
 
+/* Whether to let a sleeping helper sleep: short pieces that come one by one are done before it is
+ * awake, and only the cost of waking it would remain. */
+static bool sleeps_on(struct helper *helper)
+{
+    if (helper->sleep_over > 0) {
+        helper->sleep_over--;
+        return true;
+    }
+    helper->vain_wakes++;
+    if (helper->vain_wakes > VAIN_WAKES)
+        helper->sleep_over = SLEPT_OVER_MAX;
+    return false;
+}
+
 static void offer(struct helper *helper, void (*work)(void *, size_t, size_t), void *context)
 {
-    if (atomic_load_explicit(&helper->state, memory_order_acquire) == ASLEEP)
+    helper->offered = true;
+    if (atomic_load_explicit(&helper->state, memory_order_acquire) == ASLEEP) {
+        helper->offered = !sleeps_on(helper);
+        if (!helper->offered)
+            return;
         keep_off_this_core(helper);
+    }
     helper->work = work;
     helper->context = context;
     set_and_wake(&helper->state, OFFERED, ASLEEP);
 }
 
+/* True when the part is left to the caller. */
 static bool take_back(struct helper *helper)
 {
-    return change(&helper->state, OFFERED, IDLE, memory_order_relaxed);
+    if (!helper->offered || change(&helper->state, OFFERED, IDLE, memory_order_relaxed))
+        return true;
+    helper->vain_wakes = 0;
+    helper->sleep_over = 0;
+    return false;
+}
+
+/* A helper that began late needs no longer than the run took so far, unless it lost its core. */
+static uint64_t patience_ns(uint64_t start_ns)
+{
+    const uint64_t so_far_ns = clock_ns() - start_ns + SPIN_NS;
+    return so_far_ns < AWAIT_NS ? so_far_ns : AWAIT_NS;
 }
 
 /* Until the helper has ended what it took.  It may be IDLE or ASLEEP by then. */
-static void await(struct helper *helper)
+static void await(struct helper *helper, uint64_t limit_ns)
 {
-    if (spin_while(&helper->state, TAKEN, false) != TAKEN)
+    if (spin_while(&helper->state, TAKEN, limit_ns, false) != TAKEN)
         return;
     change(&helper->state, TAKEN, AWAITED, memory_order_relaxed);
     sleep_while(&helper->state, AWAITED);
@@ -184,6 +227,7 @@ void team_run(struct team *team, void (*work)(void *context, size_t member, size
     }
     const bool running = atomic_exchange_explicit(&team->running, true, memory_order_acquire);
     assert(!running);
+    const uint64_t start_ns = clock_ns();
     for (size_t i = 0; i < team->started; i++)
         offer(&team->helpers[i], work, context);
     work(context, 0, team->members);
@@ -191,8 +235,9 @@ void team_run(struct team *team, void (*work)(void *context, size_t member, size
     for (size_t i = team->started; i-- > 0;)
         if (take_back(&team->helpers[i]))
             work(context, team->helpers[i].member, team->members);
+    const uint64_t limit_ns = patience_ns(start_ns);
     for (size_t i = 0; i < team->started; i++)
-        await(&team->helpers[i]);
+        await(&team->helpers[i], limit_ns);
     atomic_store_explicit(&team->running, false, memory_order_release);
 }
 

@@ -41,7 +41,7 @@ static int read_rows(struct bench_job *job, const json_t *object, size_t vocabul
 static int read_job(struct bench_job *job, json_t *object, size_t vocabulary, struct error *err)
 {
     static const char *const known[] = { "kind",   "rows",        "new", "beams",
-                                         "repeat", "want_tokens", NULL };
+                                         "repeat", "want_tokens", "logprobs", NULL };
     static const char *const none[] = { NULL }, *const kinds[] = { "encode", "generate", NULL };
     int kind = -1;
     if (!json_is_object(object))
@@ -55,7 +55,8 @@ static int read_job(struct bench_job *job, json_t *object, size_t vocabulary, st
     if (read_count(object, "new", &job->new_tokens, err) < 0 ||
         read_count(object, "beams", &job->beams, err) < 0 ||
         read_count(object, "repeat", &job->repeat, err) < 0 ||
-        fields_bool(object, "want_tokens", &job->want_tokens, err) < 0)
+        fields_bool(object, "want_tokens", &job->want_tokens, err) < 0 ||
+        fields_bool(object, "logprobs", &job->logprobs, err) < 0)
         return -1;
     return read_rows(job, object, vocabulary, err);
 }
@@ -63,7 +64,7 @@ static int read_job(struct bench_job *job, json_t *object, size_t vocabulary, st
 int bench_job_read(struct bench_job *job, const char *line, size_t length, size_t vocabulary,
                    struct error *err)
 {
-    *job = (struct bench_job){ .new_tokens = NEW_TOKENS, .beams = 1, .repeat = 1 };
+    *job = (struct bench_job){ .new_tokens = NEW_TOKENS, .beams = 1, .repeat = 1, .logprobs = true };
     json_t *object = json_parse(line, length, "the job", ERR_BAD_JSON, err);
     if (!object)
         return -1;

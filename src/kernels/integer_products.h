@@ -23,8 +23,8 @@
 
 #include "tile_columns.h"
 
-/* Prepared rows: a scale each, then tiles of INT_ROWS rows, the last one smaller; within a tile by
- * groups of four places of k, of each group the rows. */
+/* Prepared rows: a scale each, then tile after tile; within a tile by groups of four places of k, of
+ * each group the rows. */
 struct integer_rows {
     float *scales;
     int_element *elements;
@@ -139,7 +139,7 @@ static void integer_panel(const struct gemm *g, const struct integer_rows *rows,
         t.bias = g->bias ? g->bias + n + column : NULL;
         t.columns = g->w.rows - n - column;
         for (size_t m = first; m < first + M;) {
-            const size_t count = first + M - m < INT_ROWS ? first + M - m : INT_ROWS;
+            const size_t count = tile_rows(first + M - m, INT_ROWS);
             t.x = rows->elements + m * rows->K;
             t.x_scales = rows->scales + m;
             t.y = g->y + m * g->y_stride + n + column;
@@ -152,11 +152,10 @@ static void integer_panel(const struct gemm *g, const struct integer_rows *rows,
 
 static void gemm_integers(const struct gemm *g)
 {
-    enum { BLOCK = X_BLOCK_ROWS / INT_ROWS * INT_ROWS };
     const struct integer_rows rows = integer_rows((void *)(uintptr_t)g->x, g->M, g->w.columns);
-    for (size_t m = 0; m < g->M; m += BLOCK)
+    for (size_t m = 0; m < g->M; m += X_BLOCK_ROWS)
         for (size_t n = g->first; n < g->end; n += PANEL_COLUMNS)
-            integer_panel(g, &rows, m, g->M - m < BLOCK ? g->M - m : BLOCK, n);
+            integer_panel(g, &rows, m, block_left(m, g->M), n);
 }
 
 /* Of one row; 127 / largest is infinite for the smallest subnormals, which then become zeros. */
@@ -192,20 +191,22 @@ static void quantize(const float *x, size_t count, float inverse, int_element *o
 static void prepare_integers(const float *x, size_t M, size_t K, void *out)
 {
     enum { PIECE = 256 };
-    const struct integer_rows rows = integer_rows(out, M, K);
-    for (size_t m = 0; m < M; m++) {
-        const size_t tile = m / INT_ROWS * INT_ROWS;
-        const size_t count = M - tile < INT_ROWS ? M - tile : INT_ROWS;
-        int_element *to = rows.elements + tile * rows.K + (m - tile) * 4;
-        const float inverse = row_inverse(x + m * K, K, &rows.scales[m]);
-        for (size_t k = 0; k < K; k += PIECE) {
-            const size_t n = K - k < PIECE ? K - k : PIECE;
-            int_element piece[PIECE + 3];
-            quantize(x + m * K + k, n, inverse, piece);
-            for (size_t i = n; i % 4 != 0; i++)
-                piece[i] = INT_OFFSET;
-            for (size_t i = 0; i < n; i += 4, to += count * 4)
-                memcpy(to, piece + i, 4 * sizeof *to);
+    const struct integer_rows all = integer_rows(out, M, K);
+    for (size_t m = 0, rows; m < M; m += rows) {
+        rows = tile_rows(block_left(m, M), INT_ROWS);
+        for (size_t i = 0; i < rows; i++) {
+            int_element *to = all.elements + m * all.K + i * 4;
+            const float *from = x + (m + i) * K;
+            const float inverse = row_inverse(from, K, &all.scales[m + i]);
+            for (size_t k = 0; k < K; k += PIECE) {
+                const size_t n = K - k < PIECE ? K - k : PIECE;
+                int_element piece[PIECE + 3];
+                quantize(from + k, n, inverse, piece);
+                for (size_t j = n; j % 4 != 0; j++)
+                    piece[j] = INT_OFFSET;
+                for (size_t j = 0; j < n; j += 4, to += rows * 4)
+                    memcpy(to, piece + j, 4 * sizeof *to);
+            }
         }
     }
 }

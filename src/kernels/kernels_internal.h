@@ -42,6 +42,24 @@ int attention_check(const struct kernels *kernels, struct error *err);
 /* sgemm over float32 panels of weights in rows. */
 extern const struct product product_openblas;
 
+/* Rows of x that stay in the L2 cache while the panels pass by. */
+enum { X_BLOCK_ROWS = 128 };
+
+/* Rows of the next tile when so many are left of a block: tiles of at most `most` rows as even as
+ * can be, since a tile of few rows is slow. */
+static inline size_t tile_rows(size_t left, size_t most)
+{
+    const size_t tiles = (left + most - 1) / most;
+    return (left + tiles - 1) / tiles;
+}
+
+/* What is left of the block that row m of M lies in. */
+static inline size_t block_left(size_t m, size_t M)
+{
+    const size_t end = (m / X_BLOCK_ROWS + 1) * X_BLOCK_ROWS;
+    return (end < M ? end : M) - m;
+}
+
 /* One stored element as a float. */
 static inline float bf16_to_float(uint16_t stored)
 {

@@ -136,7 +136,7 @@ static void panel_product(const struct tile *t, size_t M, size_t K, size_t width
         part.bias = t->bias ? t->bias + column : NULL;
         part.columns = column < t->columns ? t->columns - column : 0;
         for (size_t m = 0; m < M;) {
-            const size_t rows = M - m < TILE_ROWS ? M - m : TILE_ROWS;
+            const size_t rows = tile_rows(M - m, TILE_ROWS);
             tiles[dtype][rows][vecs](&part);
             part.ahead += share;
             part.x += rows * K;
@@ -190,13 +190,13 @@ static void gemm_floats(const struct gemm *g)
     }
 }
 
-/* Tiles of TILE_ROWS rows, the last one smaller; within a tile k after k, of each the rows. */
+/* Tile after tile; within a tile k after k, of each the rows. */
 static void prepare_floats(const float *x, size_t M, size_t K, void *prepared)
 {
     float *out = prepared;
-    for (size_t m = 0; m < M; m += TILE_ROWS, out += TILE_ROWS * K) {
-        const size_t rows = M - m < TILE_ROWS ? M - m : TILE_ROWS;
+    for (size_t m = 0, rows; m < M; m += rows, out += rows * K) {
         const float *from = x + m * K;
+        rows = tile_rows(block_left(m, M), TILE_ROWS);
         if (rows == TILE_ROWS)
             for (size_t k = 0; k < K; k++)
                 for (size_t i = 0; i < TILE_ROWS; i++)

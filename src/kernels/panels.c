@@ -84,6 +84,15 @@ void matrix_row_floats(const struct matrix *rows, size_t row, float *out)
         out[k] = stored_to_float(rows->data, rows->dtype, row * rows->columns + k);
 }
 
+void matrix_row_as(const struct matrix *rows, size_t row, enum dtype dtype, float *out)
+{
+    matrix_row_floats(rows, row, out);
+    for (size_t k = 0; k < rows->columns; k++)
+        out[k] = dtype == DTYPE_BF16  ? bf16_to_float(float_to_bf16(out[k]))
+                 : dtype == DTYPE_F16 ? f16_to_float(float_to_f16(out[k]))
+                                      : out[k];
+}
+
 void matrix_row_bf16(const struct matrix *rows, size_t row, uint16_t *out)
 {
     for (size_t k = 0; k < rows->columns; k++)

@@ -4,10 +4,7 @@
 
 #include "kernels/panels.h"
 
-enum {
-    X_BLOCK_ROWS = 128, /* rows of x that stay in the L2 cache while the panels pass by */
-    AHEAD_BYTES = 8192  /* of the weights, read ahead of the tile */
-};
+enum { AHEAD_BYTES = 8192 }; /* of the weights, read ahead of the tile */
 
 /* Vector j of p; `columns` of p are there, the others become zeros. */
 static inline vec load_columns(const float *p, size_t j, size_t columns)

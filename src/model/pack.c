@@ -39,7 +39,9 @@ static int write_bytes(const struct writer *w, const void *bytes, size_t count)
 static const char *type_name(const struct pack_entry *entry)
 {
     static const char *const names[DTYPE_COUNT] = { "F32", "F16", "BF16", "U8" };
-    return entry->kind == PACK_PANELS ? "U8" : names[entry->dtype];
+    return entry->kind == PACK_PANELS   ? "U8"
+           : entry->kind == PACK_BOUNDS ? "F32"
+                                        : names[entry->dtype];
 }
 
 /* NULL: no memory. */
@@ -111,8 +113,8 @@ static int cannot_round(const struct writer *w, const struct pack_entry *entry)
 }
 
 /* The lengths of one row's rounding error and of the row itself; panels: the piece it lies in. */
-static void row_bounds(const struct matrix *rows, const struct matrix *panels, size_t row,
-                       float *floats, float *error, float *length)
+static void row_bounds(const struct matrix *rows, enum dtype dtype, const struct matrix *panels,
+                       size_t row, float *floats, float *error, float *length)
 {
     const size_t first = row / PANEL_COLUMNS * PANEL_COLUMNS;
     const size_t width = panel_width(panels->rows, first), column = row - first;
@@ -120,7 +122,7 @@ static void row_bounds(const struct matrix *rows, const struct matrix *panels, s
         (const int8_t *)panels->data + panel_offset(DTYPE_I8, panels->columns, first);
     const double scale = (double)panel_scales(panels, first)[column];
     double errors = 0.0, lengths = 0.0;
-    matrix_row_floats(rows, row, floats);
+    matrix_row_as(rows, row, dtype, floats);
     for (size_t k = 0; k < rows->columns; k++) {
         const double rounded = scale * elements[(k / 4 * width + column) * 4 + k % 4];
         errors += (floats[k] - rounded) * (floats[k] - rounded);
@@ -174,7 +176,7 @@ static int write_bounds(const struct writer *w, const struct pack_entry *entry)
         if (!panels_pack(&piece, DTYPE_I8, out))
             rc = cannot_round(w, entry);
         for (size_t i = 0; rc == 0 && i < piece.rows; i++)
-            row_bounds(&piece, &panels, i, floats, &bounds[first + i],
+            row_bounds(&piece, entry->dtype, &panels, i, floats, &bounds[first + i],
                        &bounds[rows->rows + first + i]);
     }
     if (rc == 0)

@@ -155,7 +155,9 @@ static int add_screen(const struct planner *p)
     if (add(p, &entry, ".screen") < 0)
         return -1;
     entry.kind = PACK_BOUNDS;
-    entry.dtype = DTYPE_F32;
+    /* Candidates are computed from what the matrix becomes. */
+    if (panels_dtype(p, w, false, &entry.dtype) < 0)
+        return -1;
     entry.bytes = 2 * w->rows * sizeof(float);
     return add(p, &entry, ".bounds");
 }
@@ -166,8 +168,9 @@ static int add_table(const struct planner *p, const struct matrix *table)
     const struct tensor *tensor = tensor_of(p, table->data);
     if (!tensor)
         return 0;
-    const bool narrow =
-        !p->options->as_stored && p->options->dtype != DTYPE_F32 && table->dtype == DTYPE_F32;
+    const bool narrow = !p->options->as_stored && table->dtype != DTYPE_BF16 &&
+                        (p->options->dtype == DTYPE_BF16 ||
+                         (p->options->dtype == DTYPE_I8 && table->dtype == DTYPE_F32));
     const enum dtype dtype = narrow ? DTYPE_BF16 : table->dtype;
     return add(p,
                &(struct pack_entry){ .kind = narrow ? PACK_ROWS : PACK_STORED,

@@ -17,7 +17,7 @@ struct pack_entry {
     enum pack_kind kind;
     const struct tensor *tensor; /* STORED; else the source of `rows` */
     struct matrix rows;          /* not STORED */
-    enum dtype dtype;            /* what it becomes */
+    enum dtype dtype;            /* what it becomes; BOUNDS: what the matrix does */
     size_t bytes;
 };
 

@@ -1,0 +1,18 @@
+# Benchmarks, which are no part of `test`; BENCH_FLAGS go to the script, --help lists them.
+
+BENCH := build/bench
+
+.PHONY: bench bench-models bench-peers bench-serve bench-tables
+bench: $(B)/seqd ## the engine alone on MODEL (models/g2p), JSON lines
+	@$< bench --model $(or $(MODEL),models/g2p) --log.level error $(BENCH_FLAGS)
+bench-models: ## random models and the peers' forms of them (3 GB), where PYTHON has the peers
+	@$(or $(PYTHON),python3) bench/models.py $(BENCH)/models $(NAMES)
+bench-peers: $(B)/seqd ## engines side by side, JSON lines in build/bench
+	@$(or $(PYTHON),python3) bench/peers.py --seqd $< --models $(BENCH)/models \
+	    --out $(BENCH)/peers.jsonl $(BENCH_FLAGS)
+bench-serve: $(B)/seqd ## servers side by side, JSON lines in build/bench
+	@$(or $(PYTHON),python3) bench/serve.py --seqd $< --models $(BENCH)/models \
+	    --out $(BENCH)/serve.jsonl $(BENCH_FLAGS)
+bench-tables: ## the results as tables in docs/performance.md
+	@$(or $(PYTHON),python3) bench/tables.py $(wildcard $(BENCH)/*.jsonl) \
+	    --into docs/performance.md
