@@ -33,7 +33,7 @@ NEEDED  := $(if $(filter $(TESTS),$(MAKECMDGOALS)),test-deps) \
            $(if $(filter run,$(MAKECMDGOALS)),deps)
 
 .PHONY: all run lint test-real test-docker clean install uninstall help deps test-deps
-.PHONY: FORCE test-import test-parity parity-table fuzz $(TESTS)
+.PHONY: FORCE test-emulated test-import test-parity parity-table fuzz $(TESTS)
 .SECONDARY:
 
 all: $(B)/seqd ## build build/release/seqd (the default)
@@ -53,6 +53,8 @@ fuzz: ## run the fuzzers of tests/fuzz, FUZZ_SECONDS (60) each, with clang (not 
 	@tests/fuzz/run.sh
 test-docker: ## build the image and run it (needs root; not part of `test`)
 	@tests/docker/check.sh
+test-emulated: $(B)/seqd ## kernels on emulated CPUs, where Bochs and qemu are (not part of `test`)
+	@tests/emulated/run.sh $(B)
 test-import: $(B)/seqd ## only tests/import: tutorials' checkpoints, where PYTHON has PyTorch
 	@SEQD=$(abspath $(B))/seqd $(or $(PYTHON),python3) tests/import/run.py
 test-real: $(B)/seqd ## only tests/real: against sentence-transformers, where PYTHON has it

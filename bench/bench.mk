@@ -1,4 +1,5 @@
-# Benchmarks, which are no part of `test`; BENCH_FLAGS go to the script, --help lists them.
+# Benchmarks, which are no part of `test`.  BENCH_FLAGS go to the script, whose --help lists them; AS
+# names the file of results.
 
 BENCH := build/bench
 
@@ -9,10 +10,10 @@ bench-models: ## random models and the peers' forms of them (3 GB), where PYTHON
 	@$(or $(PYTHON),python3) bench/models.py $(BENCH)/models $(NAMES)
 bench-peers: $(B)/seqd ## engines side by side, JSON lines in build/bench
 	@$(or $(PYTHON),python3) bench/peers.py --seqd $< --models $(BENCH)/models \
-	    --out $(BENCH)/peers.jsonl $(BENCH_FLAGS)
+	    --out $(BENCH)/$(or $(AS),peers).jsonl $(BENCH_FLAGS)
 bench-serve: $(B)/seqd ## servers side by side, JSON lines in build/bench
 	@$(or $(PYTHON),python3) bench/serve.py --seqd $< --models $(BENCH)/models \
-	    --out $(BENCH)/serve.jsonl $(BENCH_FLAGS)
+	    --out $(BENCH)/$(or $(AS),serve).jsonl $(BENCH_FLAGS)
 bench-tables: ## the results as tables in docs/performance.md
 	@$(or $(PYTHON),python3) bench/tables.py $(wildcard $(BENCH)/*.jsonl) \
 	    --into docs/performance.md

@@ -1,8 +1,8 @@
 /* bench_job.h — the jobs of `seqd bench`: what a line of `--pipe` asks for, as plain values.
  *
  * {"kind": "generate" | "encode", "rows": [[id, …], …], "new": 64, "beams": 1, "repeat": 1,
- *  "want_tokens": false, "logprobs": true}; kind and rows are needed, the others have these values else.
- * One thread at a time. */
+ *  "want_tokens": false, "logprobs": true}; kind and rows are needed, the others have these values
+ * else. One thread at a time. */
 #ifndef HTTP_BENCH_JOB_H
 #define HTTP_BENCH_JOB_H
 

@@ -10,9 +10,9 @@
  *   bfloat16   2   the upper half of a float
  *   int8       4   round(w / scale), scale = max |w of the column| / 127
  *
- * Columns beyond N and places beyond K are zero.  Behind each int8 panel stand the scales (float) of
- * its W columns and the sums (int32) of their elements.  All little-endian; a packed matrix begins
- * at a multiple of PANEL_ALIGN bytes, and so does each panel. */
+ * Columns beyond N and places beyond K are zero.  Behind each int8 panel stand the scales (float)
+ * of its W columns and the sums (int32) of their elements.  All little-endian; a packed matrix
+ * begins at a multiple of PANEL_ALIGN bytes, and so does each panel. */
 #ifndef KERNELS_PANELS_H
 #define KERNELS_PANELS_H
 
@@ -33,8 +33,8 @@ size_t panels_bytes(enum dtype dtype, size_t rows, size_t columns);
  */
 size_t panel_offset(enum dtype dtype, size_t columns, size_t first);
 
-/* Row `row` of a matrix in rows, (columns): as floats, as the floats that remain when it is packed as
- * `dtype` (not int8), and rounded to bfloat16. */
+/* Row `row` of a matrix in rows, (columns): as floats, as the floats that remain when it is packed
+ * as `dtype` (not int8), and rounded to bfloat16. */
 void matrix_row_floats(const struct matrix *rows, size_t row, float *out);
 void matrix_row_as(const struct matrix *rows, size_t row, enum dtype dtype, float *out);
 void matrix_row_bf16(const struct matrix *rows, size_t row, uint16_t *out);

@@ -34,8 +34,9 @@ struct source_row {
     float *attentions; /* (L, H, sent_count, sent_count), zeroed, or NULL */
 };
 
-/* An encoder pass over packed rows, of M tokens in all.  A layer has two phases: first every token's
- * query, key and value, then all the rest.  In each the tokens may be run in pieces, in order. */
+/* An encoder pass over packed rows, of M tokens in all.  A layer has two phases: first every
+ * token's query, key and value, then all the rest.  In each the tokens may be run in pieces, in
+ * order. */
 struct encoding {
     const struct source_row *rows;
     size_t row_count, M;
@@ -106,7 +107,7 @@ void decoder_forward(const struct pass *pass, const struct segment *segments, si
 void decoder_logits(const struct pass *pass, const float *x, size_t M, const size_t *needed,
                     float *logits);
 
-/* Multiplications of decoder_forward() and decoder_logits() for one token that attends to `keys`. */
+/* Multiplications of a token in decoder_forward() and decoder_logits() that attends to `keys`. */
 size_t decoder_token_products(const struct model_config *config, size_t keys);
 
 /* Scratch of any call above for a decoder pass of at most M tokens, rows of at most `source_max`

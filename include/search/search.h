@@ -57,9 +57,9 @@ size_t search_length(const struct search *search);
 const int32_t *search_tokens(const struct search *search, size_t index);
 const int32_t *search_path(const struct search *search, size_t index);
 
-/* How many of the best raw logits of each live hypothesis the next step must be given right, whatever
- * is equal to the last of them included; the others may be −Inf instead.  0: all of them, since the
- * step looks at the whole distribution. */
+/* How many of the best raw logits of each live hypothesis the next step must be given right,
+ * whatever is equal to the last of them included; the others may be −Inf instead.  0: all of them,
+ * since the step looks at the whole distribution. */
 size_t search_needed(const struct search *search);
 
 /* One step; allocates nothing.  `logits` is (live, vocabulary), raw, overwritten.  Row i belongs to

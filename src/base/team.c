@@ -39,7 +39,8 @@ static const uint64_t AWAIT_NS = NS_PER_MS;
 /* Two cache lines, which some processors fetch in pairs. */
 enum { APART_BYTES = 128 };
 
-/* Wake-ups without help in a row that are borne, and offers that are not made after more of them. */
+/* Wake-ups without help in a row that are borne, and offers that are not made after more of
+ * them. */
 enum { VAIN_WAKES = 2, SLEPT_OVER_MAX = 16 };
 
 enum { CORE_SETS = 8 }; /* 8192 cores; the kernel refuses a set smaller than its own */

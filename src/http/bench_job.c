@@ -40,7 +40,7 @@ static int read_rows(struct bench_job *job, const json_t *object, size_t vocabul
 
 static int read_job(struct bench_job *job, json_t *object, size_t vocabulary, struct error *err)
 {
-    static const char *const known[] = { "kind",   "rows",        "new", "beams",
+    static const char *const known[] = { "kind",   "rows",        "new",      "beams",
                                          "repeat", "want_tokens", "logprobs", NULL };
     static const char *const none[] = { NULL }, *const kinds[] = { "encode", "generate", NULL };
     int kind = -1;
@@ -64,7 +64,8 @@ static int read_job(struct bench_job *job, json_t *object, size_t vocabulary, st
 int bench_job_read(struct bench_job *job, const char *line, size_t length, size_t vocabulary,
                    struct error *err)
 {
-    *job = (struct bench_job){ .new_tokens = NEW_TOKENS, .beams = 1, .repeat = 1, .logprobs = true };
+    *job =
+        (struct bench_job){ .new_tokens = NEW_TOKENS, .beams = 1, .repeat = 1, .logprobs = true };
     json_t *object = json_parse(line, length, "the job", ERR_BAD_JSON, err);
     if (!object)
         return -1;

@@ -23,8 +23,8 @@
 
 #include "tile_columns.h"
 
-/* Prepared rows: a scale each, then tile after tile; within a tile by groups of four places of k, of
- * each group the rows. */
+/* Prepared rows: a scale each, then tile after tile; within a tile by groups of four places of k,
+ * of each group the rows. */
 struct integer_rows {
     float *scales;
     int_element *elements;

@@ -91,8 +91,8 @@ static float nth_highest(const float *values, size_t count, size_t T, float *bes
     return best[T - 1];
 }
 
-/* Each panel has a row whose logit is at least highest − widest: T panels, those with the highest of
- * these, have T rows that reach the lowest of them. */
+/* Each panel has a row whose logit is at least highest − widest: T panels, those with the highest
+ * of these, have T rows that reach the lowest of them. */
 static float threshold(const struct screening *s, size_t m)
 {
     float *lows = s->highest + m * s->panels;

@@ -1,5 +1,6 @@
 /* weight_files.h — all tensors of a model folder: of model.packed or, when that is not there, of
- * model.safetensors or of the files that model.safetensors.index.json names.  Private to src/model. */
+ * model.safetensors or of the files that model.safetensors.index.json names.
+ * Private to src/model. */
 #ifndef MODEL_WEIGHT_FILES_H
 #define MODEL_WEIGHT_FILES_H
 

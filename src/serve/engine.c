@@ -178,8 +178,8 @@ static void observe_end(struct engine *engine, const struct row *row)
         average(&engine->row_interval_ns, row->ended_ns - last);
 }
 
-/* A request that would wait until it is too late takes time from those that would not: better to say
- * so now.  As long as nothing is known of the pace, everything is let in. */
+/* A request that would wait until it is too late takes time from those that would not: better to
+ * say so now.  As long as nothing is known of the pace, everything is let in. */
 static int check_wait(struct engine *engine, const struct request *request, struct error *err)
 {
     const uint64_t waiting = queue_waiting(&engine->queue) + request->row_count;
@@ -190,10 +190,9 @@ static int check_wait(struct engine *engine, const struct request *request, stru
     const uint64_t left_ns = request->deadline_ns > now ? request->deadline_ns - now : 0;
     if (waiting <= request->row_count + BATCH_ENOUGH || wait_ns <= left_ns - left_ns / 8)
         return 0;
-    return error_set(err, ERR_BUSY,
-                     "%zu rows wait, which takes about %.1f s; the request has %.1f s",
-                     (size_t)waiting - request->row_count, (double)wait_ns / 1e9,
-                     (double)left_ns / 1e9);
+    return error_set(
+        err, ERR_BUSY, "%zu rows wait, which takes about %.1f s; the request has %.1f s",
+        (size_t)waiting - request->row_count, (double)wait_ns / 1e9, (double)left_ns / 1e9);
 }
 
 int engine_submit(struct engine *engine, struct request *request, struct error *err)

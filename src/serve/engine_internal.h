@@ -25,8 +25,8 @@ struct task {
     int32_t *review; /* REVIEW: (slots), its decoder inputs; lives behind the cache */
 };
 
-/* Hypotheses that make a step's products as fast as they can be, twice over.  More at once would only
- * make each of them slower, so rows wait instead, and those that were first end first. */
+/* Hypotheses that make a step's products as fast as they can be, twice over.  More at once would
+ * only make each of them slower, so rows wait instead, and those that were first end first. */
 enum { BATCH_ENOUGH = 64 };
 
 /* What one task feeds in one decoder step: its segments and states lie together, pieces in order.
@@ -65,8 +65,8 @@ struct lane {
     struct kv_pool pool;
     size_t width_used; /* hypotheses reserved by tasks */
 
-    /* Encoder passes under way; their tokens lie in pieces of the arrays below, and so do their rows,
-     * each of which has a token. */
+    /* Encoder passes under way; their tokens lie in pieces of the arrays below, and so do their
+     * rows, each of which has a token. */
     struct encode_pass passes[ENCODE_PASSES];
     size_t turn;            /* steps that encoded */
     struct task **encoding; /* (batch_tokens), like the next two */
@@ -113,8 +113,8 @@ void lane_close(struct lane *lane);
 void lane_admit(struct lane *lane);
 /* Ends rows of requests that are off, in the queue and in the lane.  True if there were any. */
 bool lane_drop_off(struct lane *lane);
-/* Some pieces of the encoder passes; at the end of one its rows go on to be decoded, or are answered.
- * False: there are none. */
+/* Some pieces of the encoder passes; at the end of one its rows go on to be decoded, or are
+ * answered. False: there are none. */
 bool lane_encode(struct lane *lane);
 /* One decoder step over everything that is being decoded. */
 void lane_decode(struct lane *lane);

@@ -176,9 +176,8 @@ void lane_admit(struct lane *lane)
     /* A share of what waits, so that idle workers find something too. */
     size_t share = (queue_waiting(&engine->queue) + config->workers - 1) / config->workers;
     for (; share > 0 && pass->row_count < gap; share--) {
-        const size_t width = lane->width_used < BATCH_ENOUGH
-                                 ? config->batch_sequences - lane->width_used
-                                 : 0;
+        const size_t width =
+            lane->width_used < BATCH_ENOUGH ? config->batch_sequences - lane->width_used : 0;
         const struct room room = { .tokens = gap - pass->encoding.M,
                                    .width = width,
                                    .key_values = kv_pool_largest(&lane->pool) };

@@ -79,8 +79,8 @@ static size_t add_feed(struct lane *lane, struct task *task, size_t room)
     return count;
 }
 
-/* Tokens of feeds that one step takes besides the live hypotheses: what the configuration allows, but
- * no more than takes about 20 ms. */
+/* Tokens of feeds that one step takes besides the live hypotheses: what the configuration allows,
+ * but no more than takes about 20 ms. */
 static size_t feed_room(const struct lane *lane)
 {
     enum { FEED_PRODUCTS = 1 << 29 };

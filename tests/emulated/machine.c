@@ -1,6 +1,6 @@
-/* The least of a system that a static Linux program needs, on the bare emulated machine: memory with
- * pages that may not be touched, output by the serial port, an end.  Everything runs in ring 0; no
- * vector register is touched here.
+/* The least of a system that a static Linux program needs, on the bare emulated machine: memory
+ * with pages that may not be touched, output by the serial port, an end.  Everything runs in ring
+ * 0; no vector register is touched here.
  *
  * Physical addresses, which are the virtual ones too:
  *   1 MB    image.S, this, the program's file      < 16 MB  stack

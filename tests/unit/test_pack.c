@@ -295,8 +295,7 @@ static void assert_screened_like_all(const struct model *model, size_t needed)
     struct arena arena;
     struct error err;
     float *x = calloc(D, sizeof *x), *all = calloc(2 * V, sizeof *all), *screened = all + V;
-    assert_int_equal(
-        arena_open(&arena, pass_scratch_bytes(&model->config, 1, 1, 1, 1), &err), 0);
+    assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 1, 1, 1, 1), &err), 0);
     const struct pass pass = { model, &checkpoint_kernels, &arena, NULL, true };
     for (unsigned run = 0; run < 50; run++) {
         size_t above = 0;

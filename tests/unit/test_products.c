@@ -57,7 +57,8 @@ static void every_product_has_the_bits_of_plain_loops(void **state)
                 check_shape(&tables[t], &forms[f], shapes[s], (s + f) % 2);
 }
 
-/* A row alone gives the bits it has in a batch, of whatever size, and with its columns shared out. */
+/* A row alone gives the bits it has in a batch, of whatever size, and with its columns shared
+ * out. */
 static void a_row_does_not_depend_on_its_batch(void **state)
 {
     (void)state;
