@@ -332,9 +332,9 @@ static int bind_output(const struct binder *b)
     else if (weights_has_rows(b->model->weights, name.text) &&
              bind_matrix(b, own.text, V, c->width, &b->model->output_rows) < 0)
         return -1;
-    if (tied && !tokens) /* at fault already */
-        return 0;
-    if (go_on(b, weights_linear(b->model->weights, name.text, V, c->width, &output->w, b->err)) < 0)
+    const bool found = !tied || tokens; /* a tied table at fault was named already */
+    if (found &&
+        go_on(b, weights_linear(b->model->weights, name.text, V, c->width, &output->w, b->err)) < 0)
         return -1;
     if (b->model->output_rows.data)
         weights_screen(b->model->weights, name.text, V, c->width, &b->model->screen,

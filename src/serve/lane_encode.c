@@ -90,7 +90,7 @@ static void finish_pass(struct lane *lane, const struct pass *pass, struct encod
  * step.  False: the pass has no more. */
 static bool run_piece(struct lane *lane, const struct pass *pass, struct encode_pass *p)
 {
-    enum { PIECE_PRODUCTS = 1 << 27 };
+    enum { PIECE_PRODUCTS = 1 << 29 };
     const struct model_config *c = &pass->model->config;
     const struct encoding *e = &p->encoding;
     const bool cross = p->layer >= c->encoder.layers;

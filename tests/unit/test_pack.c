@@ -12,76 +12,7 @@
 
 #include "base/mem.h"
 #include "checkpoint.h"
-#include "model/pack.h"
-
-static const struct pack_options to_float32 = { .dtype = DTYPE_F32, .whole = true };
-static const struct pack_options to_bfloat16 = { .dtype = DTYPE_BF16, .whole = true };
-static const struct pack_options to_int8 = { .dtype = DTYPE_I8, .whole = true };
-
-/* A folder of the checkpoint, not packed. */
-static struct folder plain_folder(const struct checkpoint *c)
-{
-    const struct folder folder = make_tree();
-    checkpoint_write(c, &folder);
-    return folder;
-}
-
-static struct model *open_folder(const struct folder *folder, struct error *err)
-{
-    struct model *model;
-    *err = (struct error){ 0 };
-    model_open(&model, folder->path, "packed", &checkpoint_kernels, err);
-    return model;
-}
-
-static int pack_into(const struct folder *folder, const char *name,
-                     const struct pack_options *options, struct error *err)
-{
-    struct model *model = open_folder(folder, err);
-    assert_non_null(model);
-    const int fd = open(path_in(folder, name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    const int rc = pack_write(model, options, fd, err);
-    close(fd);
-    model_close(&model);
-    return rc;
-}
-
-/* A folder of the checkpoint that has its weights only packed. */
-static struct folder packed_folder(const struct checkpoint *c, const struct pack_options *options)
-{
-    struct error err;
-    const struct folder folder = plain_folder(c);
-    if (pack_into(&folder, PACK_FILE_NAME, options, &err) < 0)
-        fail_msg("%s", err.message);
-    assert_int_equal(unlink(path_in(&folder, "model.safetensors")), 0);
-    return folder;
-}
-
-static size_t warnings;
-
-static void count_warning(void *context, const char *message)
-{
-    (void)context;
-    print_message("# %s\n", message);
-    warnings++;
-}
-
-/* Its warnings are counted. */
-static struct model *open_packed(const struct checkpoint *c, const struct pack_options *options)
-{
-    struct error err;
-    const struct folder folder = packed_folder(c, options);
-    log_set_level(LOG_WARNING);
-    log_divert(count_warning, NULL);
-    struct model *model = open_folder(&folder, &err);
-    log_divert(NULL, NULL);
-    log_set_level(LOG_ERROR);
-    if (!model)
-        fail_msg("%s", err.message);
-    remove_tree(&folder);
-    return model;
-}
+#include "packed_folder.h"
 
 /* Calls `each` for every matrix that is multiplied by. */
 static void for_every_linear(const struct model *model,
@@ -263,81 +194,6 @@ static void a_matrix_that_int8_would_change_much_stays_float32(void **state)
     assert_int_equal(model->encoder.layers[1].ffn_out.w.dtype, DTYPE_F32);
     model_close(&model);
     checkpoint_free(c);
-}
-
-static void an_output_layer_that_is_no_integers_can_be_screened(void **state)
-{
-    (void)state;
-    static const char *const names[] = { "vanilla_post", "t5_v11", "marian" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct checkpoint *c = checkpoint_read(names[i]);
-        struct model *model = open_packed(c, &to_float32);
-        const size_t V = model->config.target_vocabulary;
-        assert_int_equal(model->screen.dtype, DTYPE_I8);
-        assert_int_equal(model->screen.layout, LAYOUT_PANELS);
-        assert_int_equal(model->screen.rows, V);
-        assert_int_equal(model->output_rows.layout, LAYOUT_ROWS);
-        for (size_t n = 0; n < V; n++) {
-            const float error = model->screen_bounds[n], length = model->screen_bounds[V + n];
-            assert_true(error >= 0.0f && error <= 0.05f * length + 1e-6f);
-        }
-        model_close(&model);
-        model = open_packed(c, &to_int8);
-        assert_null(model->screen.data);
-        model_close(&model);
-        checkpoint_free(c);
-    }
-}
-
-static void assert_screened_like_all(const struct model *model, size_t needed)
-{
-    const size_t V = model->config.target_vocabulary, D = model->config.width;
-    struct arena arena;
-    struct error err;
-    float *x = calloc(D, sizeof *x), *all = calloc(2 * V, sizeof *all), *screened = all + V;
-    assert_int_equal(arena_open(&arena, pass_scratch_bytes(&model->config, 1, 1, 1, 1), &err), 0);
-    const struct pass pass = { model, &checkpoint_kernels, &arena, NULL, true };
-    for (unsigned run = 0; run < 50; run++) {
-        size_t above = 0;
-        for (size_t i = 0; i < D; i++)
-            x[i] = sinf((float)(run * 131 + i * i));
-        decoder_logits(&pass, x, 1, NULL, all);
-        decoder_logits(&pass, x, 1, &needed, screened);
-        for (size_t v = 0; v < V; v++) {
-            assert_true(screened[v] == all[v] || screened[v] == -INFINITY);
-            above += screened[v] == all[v];
-        }
-        assert_true(above >= needed);
-        for (size_t v = 0; v < V; v++) { /* what is left out has `needed` better ones */
-            size_t better = 0;
-            for (size_t w = 0; w < V && screened[v] != all[v]; w++)
-                better += all[w] > all[v];
-            assert_true(screened[v] == all[v] || better >= needed);
-        }
-    }
-    arena_close(&arena);
-    free(all);
-    free(x);
-}
-
-/* Of every type that the output layer may have been stored as, and become. */
-static void screened_logits_are_those_of_the_packed_layer(void **state)
-{
-    (void)state;
-    const struct pack_options *const to[] = { &to_float32, &to_bfloat16 };
-    for (enum dtype dtype = DTYPE_F32; dtype < DTYPE_I8; dtype++) {
-        for (size_t i = 0; i < 2; i++) {
-            struct checkpoint *c = checkpoint_read("vanilla_post");
-            for (size_t j = 0; j < c->count; j++)
-                checkpoint_round(&c->tensors[j], dtype);
-            struct model *model = open_packed(c, to[i]);
-            assert_non_null(model->screen.data);
-            assert_screened_like_all(model, 1);
-            assert_screened_like_all(model, 2);
-            model_close(&model);
-            checkpoint_free(c);
-        }
-    }
 }
 
 static void what_int8_cannot_hold_is_refused_by_its_tensor(void **state)
@@ -536,8 +392,6 @@ int main(void)
         cmocka_unit_test(int8_takes_every_matrix_and_leaves_tables_in_bfloat16),
         cmocka_unit_test(t5_keeps_the_second_matrix_of_its_feed_forward_in_float32_under_int8),
         cmocka_unit_test(a_matrix_that_int8_would_change_much_stays_float32),
-        cmocka_unit_test(an_output_layer_that_is_no_integers_can_be_screened),
-        cmocka_unit_test(screened_logits_are_those_of_the_packed_layer),
         cmocka_unit_test(what_int8_cannot_hold_is_refused_by_its_tensor),
         cmocka_unit_test(a_packed_folder_is_not_packed_again),
         cmocka_unit_test(a_pack_of_another_version_is_refused_with_advice),
