@@ -12,10 +12,9 @@ write_requests() { # DIRECTORY
         [{logprobs: 2}, {num_beams: 4, num_return_sequences: 2, logprobs: 0}, {logprobs: false},
          {do_sample: true, seed: 5, num_return_sequences: 4, logprobs: 1},
          {do_sample: true, seed: 6, top_k: 7}] as $parameters |
-        range(15) as $i | {inputs: [range($i % 3 * 8 + 1) as $row |
-            $words[($row + $i) % 9] + $words[($row * 2 + $i) % 9]]} +
+        range(7) as $i | {inputs: [range($i % 3 * 4 + 1) as $row | $words[($row + $i) % 9]]} +
         if $i % 4 == 3 then {pooling: "none", encoding_format: "base64"}
-        else {parameters: $parameters[$i % 5]} end' |
+        else {parameters: ($parameters[$i % 5] + {max_new_tokens: 9})} end' |
         while read -r request; do
             local route=generate
             [[ $request != *pooling* ]] || route=encode
@@ -25,7 +24,7 @@ write_requests() { # DIRECTORY
 }
 
 post() { # FILE DIRECTORY
-    curl -s -m 60 -H 'Content-Type: application/json' --data-binary "@$1" \
+    curl -s -m 120 -H 'Content-Type: application/json' --data-binary "@$1" \
         -o "$2/$(basename "$1")" "$url/v1/$(basename "$1" | cut -d. -f1)"
 }
 
@@ -49,9 +48,9 @@ answers_of() { # REQUESTS DIRECTORY DAEMON_OPTION...
     mkdir "$work/ask" "$work/cache"
     write_requests "$work/ask"
     answers_of "$work/ask" "$work/1x1" --engine.workers 1 --engine.threads 1
-    [ "$(wc -l <"$work/1x1.txt")" -eq 15 ]
+    [ "$(wc -l <"$work/1x1.txt")" -eq 7 ]
     jq -es 'all(.[2] == null and (.[0] != null or .[1] != null))' "$work/1x1.txt"
-    for crew in 1x2 2x1 1x5 3x2; do
+    for crew in 1x2 2x1 1x5; do
         answers_of "$work/ask" "$work/$crew" --engine.workers "${crew%x*}" \
             --engine.threads "${crew#*x}"
         cmp "$work/1x1.txt" "$work/$crew.txt"
