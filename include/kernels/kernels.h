@@ -19,6 +19,9 @@
 
 enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_COUNT };
 
+/* Whether no x (n) is an infinity or NaN. */
+bool all_finite(const float *x, size_t n);
+
 size_t dtype_bytes(enum dtype dtype);
 const char *dtype_name(enum dtype dtype); /* "float32", "float16", "bfloat16", "int8" */
 

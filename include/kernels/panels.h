@@ -39,6 +39,9 @@ void matrix_row_floats(const struct matrix *rows, size_t row, float *out);
 void matrix_row_as(const struct matrix *rows, size_t row, enum dtype dtype, float *out);
 void matrix_row_bf16(const struct matrix *rows, size_t row, uint16_t *out);
 
+/* How many panels `rows` (N) make. */
+size_t panel_count(size_t rows);
+
 /* Columns of the panel that starts with row `first`, filling included. */
 size_t panel_width(size_t rows, size_t first);
 

@@ -158,7 +158,6 @@ static void gemm_integers(const struct gemm *g)
             integer_panel(g, &rows, m, block_left(m, g->M), n);
 }
 
-/* Of one row; 127 / largest is infinite for the smallest subnormals, which then become zeros. */
 static float row_inverse(const float *x, size_t K, float *scale)
 {
     vec sizes = vec_zero(), wrong = vec_zero();
@@ -170,8 +169,7 @@ static float row_inverse(const float *x, size_t K, float *scale)
     const float largest = vec_largest(sizes);
     const bool finite = vec_sum(wrong) == 0.0f;
     *scale = finite ? largest / 127.0f : NAN;
-    const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
-    return finite && inverse <= FLT_MAX ? inverse : 0.0f;
+    return finite ? integer_inverse(largest) : 0.0f;
 }
 
 /* round(x · inverse), ties to even; |x · inverse| < 2²².  An inverse of 0 is for what is zero, or

@@ -1,10 +1,19 @@
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "cpu_features.h"
 #include "kernels_internal.h"
+
+bool all_finite(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
 
 size_t dtype_bytes(enum dtype dtype)
 {

@@ -2,6 +2,7 @@
 #ifndef KERNELS_INTERNAL_H
 #define KERNELS_INTERNAL_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -58,6 +59,14 @@ static inline size_t block_left(size_t m, size_t M)
 {
     const size_t end = (m / X_BLOCK_ROWS + 1) * X_BLOCK_ROWS;
     return (end < M ? end : M) - m;
+}
+
+/* What a row of x is multiplied by to become integers of 8 bits.  0: there is nothing to multiply,
+ * or its numbers are so small that the inverse would be infinite; they become zeros. */
+static inline float integer_inverse(float largest)
+{
+    const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    return inverse <= FLT_MAX ? inverse : 0.0f;
 }
 
 /* One stored element as a float. */

@@ -41,6 +41,11 @@ size_t panels_bytes(enum dtype dtype, size_t rows, size_t columns)
     return bytes;
 }
 
+size_t panel_count(size_t rows)
+{
+    return (rows + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
+}
+
 size_t panel_width(size_t rows, size_t first)
 {
     const size_t left = panels_width(rows) - first;
@@ -154,7 +159,7 @@ void quantized_lengths(const float *x, size_t K, float *length, float *error)
     for (size_t k = 0; k < K; k++)
         largest = fabsf(x[k]) > largest ? fabsf(x[k]) : largest;
     const double scale = (double)(largest / 127.0f);
-    const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    const float inverse = integer_inverse(largest);
     for (size_t k = 0; k < K; k++) {
         const double rounded = scale * rint((double)(x[k] * inverse));
         lengths += (double)x[k] * x[k];

@@ -12,11 +12,6 @@ struct group {
     size_t count, panels; /* of all */
 };
 
-static size_t panel_count(const struct gemm *gemm)
-{
-    return (gemm->w.rows + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
-}
-
 /* Panels of all products are numbered one after another; a member takes a run of them. */
 static void share_group(void *context, size_t member, size_t members)
 {
@@ -25,7 +20,7 @@ static void share_group(void *context, size_t member, size_t members)
     team_share(group->panels, 1, member, members, &first, &end);
     for (size_t i = 0; i < group->count; i++) {
         struct gemm gemm = group->gemms[i];
-        const size_t panels = panel_count(&gemm);
+        const size_t panels = panel_count(gemm.w.rows);
         const size_t from = first > passed ? first - passed : 0;
         const size_t to = end > passed ? end - passed : 0;
         if (from < panels && from < to) {
@@ -71,7 +66,7 @@ void linear_group(const struct pass *pass, const struct projection *projections,
                                         .y = projections[i].y,
                                         .y_stride = linear->w.rows,
                                         .end = linear->w.rows };
-        group.panels += panel_count(&group.gemms[i]);
+        group.panels += panel_count(linear->w.rows);
         multiplications += M * linear->w.rows * K;
     }
     team_run(multiplications < SHARED_PRODUCTS_MIN ? NULL : pass->team, share_group, &group);

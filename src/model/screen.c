@@ -19,25 +19,13 @@ struct screening {
     float *best;    /* (M, NEEDED_MAX) */
 };
 
-static size_t panel_count(const struct model_config *c)
-{
-    return (c->target_vocabulary + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
-}
-
 /* A state that is not finite has no interval. */
-static bool is_finite(const float *x, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
-}
-
 bool screen_possible(const struct pass *pass, const float *x, size_t needed)
 {
     const struct model_config *c = &pass->model->config;
     return pass->screening && pass->model->screen.data && needed > 0 && needed <= NEEDED_MAX &&
-           needed <= panel_count(c) && c->output_scale > 0.0f && is_finite(x, c->width);
+           needed <= panel_count(c->target_vocabulary) && c->output_scale > 0.0f &&
+           all_finite(x, c->width);
 }
 
 /* Half the interval around a logit of one state is by_error · |w − w'| + by_length · |w'|, and a
@@ -166,7 +154,7 @@ void screen_logits(const struct pass *pass, const float *x, size_t M, const size
                            .M = M,
                            .D = model->config.width,
                            .V = model->config.target_vocabulary,
-                           .panels = panel_count(&model->config) };
+                           .panels = panel_count(model->config.target_vocabulary) };
     s.highest = arena_take(pass->arena, M * s.panels, sizeof(float));
     s.widest = arena_take(pass->arena, M * s.panels, sizeof(float));
     s.best = arena_take(pass->arena, M * NEEDED_MAX, sizeof(float));
@@ -178,6 +166,6 @@ void screen_logits(const struct pass *pass, const float *x, size_t M, const size
 
 size_t screen_scratch_bytes(const struct model_config *c, size_t M)
 {
-    return 2 * arena_need(M * panel_count(c), sizeof(float)) +
+    return 2 * arena_need(M * panel_count(c->target_vocabulary), sizeof(float)) +
            arena_need(M * NEEDED_MAX, sizeof(float)) + linear_scratch_bytes(M, c->width);
 }

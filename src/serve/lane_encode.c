@@ -1,17 +1,8 @@
 /* The encoder pass of a lane, and the answers of /v1/encode. */
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "engine_internal.h"
-
-static bool is_finite(const float *x, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
-}
 
 /* False: the vector is not finite. */
 static bool answer_encode(const struct pass *pass, struct row *row, const struct source_row *source,
@@ -26,7 +17,7 @@ static bool answer_encode(const struct pass *pass, struct row *row, const struct
         return true;
     }
     pooling_vector(pass, request->pooling, request->normalize, source, x, embedding);
-    return is_finite(embedding, dim);
+    return all_finite(embedding, dim);
 }
 
 static void fail_nonfinite(struct lane *lane, struct task *task)
@@ -43,7 +34,7 @@ static void finish_row(struct lane *lane, const struct pass *pass, struct task *
     struct row *row = task->row;
     const bool encode = row->request->kind == REQUEST_ENCODE;
     row->encoded_ns = clock_ns();
-    bool finite = is_finite(x, source->count * pass->model->config.width);
+    bool finite = all_finite(x, source->count * pass->model->config.width);
     if (finite && encode && !request_is_off(row->request))
         finite = answer_encode(pass, row, source, x);
     if (!finite)

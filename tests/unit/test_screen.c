@@ -145,6 +145,21 @@ static void equal_rows_are_all_there(void **state)
         assert_memory_equal(&screened[v], &screened[7], sizeof(float));
 }
 
+/* So small that int8 makes zeros of it: every row is a candidate then. */
+static void a_state_below_int8_is_screened_too(void **state)
+{
+    (void)state;
+    static float x[D], all[V], screened[V];
+    const struct pass pass = { &f.model, &f.kernels, &f.arena, NULL, true };
+    const size_t needed = 3;
+    for (size_t i = 0; i < D; i++)
+        x[i] = uniform() * 1e-38f;
+    assert_true(screen_possible(&pass, x, needed));
+    linear(&pass, &f.model.output, x, 1, all);
+    screen_logits(&pass, x, 1, &needed, screened);
+    check_row(all, screened, needed);
+}
+
 static void what_cannot_be_bounded_is_not_screened(void **state)
 {
     (void)state;
@@ -167,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_are_there_with_the_same_bits),
         cmocka_unit_test(equal_rows_are_all_there),
+        cmocka_unit_test(a_state_below_int8_is_screened_too),
         cmocka_unit_test(what_cannot_be_bounded_is_not_screened),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
