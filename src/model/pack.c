@@ -133,6 +133,15 @@ static void row_bounds(const struct matrix *rows, enum dtype dtype, const struct
     *length = nextafterf((float)(sqrt(lengths) * (1.0 + 1e-9)), INFINITY);
 }
 
+/* At most `most` rows from `first` on. */
+static struct matrix rows_from(const struct matrix *rows, size_t first, size_t most)
+{
+    struct matrix piece = *rows;
+    piece.data = (const char *)rows->data + first * rows->columns * dtype_bytes(rows->dtype);
+    piece.rows = rows->rows - first < most ? rows->rows - first : most;
+    return piece;
+}
+
 static bool pack_piece(const struct pack_entry *entry, const struct matrix *piece, void *out)
 {
     if (entry->kind == PACK_PANELS)
@@ -149,9 +158,7 @@ static int write_matrix(const struct writer *w, const struct pack_entry *entry)
     void *out = mem_alloc(panels_bytes(entry->dtype, most, rows->columns), 1);
     int rc = out ? 0 : error_set(w->err, ERR_NO_MEMORY, "a packed file");
     for (size_t first = 0; rc == 0 && first < rows->rows; first += PIECE_ROWS) {
-        struct matrix piece = *rows;
-        piece.data = (const char *)rows->data + first * rows->columns * dtype_bytes(rows->dtype);
-        piece.rows = rows->rows - first < PIECE_ROWS ? rows->rows - first : PIECE_ROWS;
+        const struct matrix piece = rows_from(rows, first, PIECE_ROWS);
         const size_t bytes = entry->kind == PACK_PANELS
                                  ? panels_bytes(entry->dtype, piece.rows, rows->columns)
                                  : piece.rows * rows->columns * sizeof(uint16_t);
@@ -169,9 +176,7 @@ static int write_bounds(const struct writer *w, const struct pack_entry *entry)
     float *floats = mem_alloc(rows->columns, sizeof *floats);
     int rc = out && bounds && floats ? 0 : error_set(w->err, ERR_NO_MEMORY, "a packed file");
     for (size_t first = 0; rc == 0 && first < rows->rows; first += PANEL_COLUMNS) {
-        struct matrix piece = *rows;
-        piece.data = (const char *)rows->data + first * rows->columns * dtype_bytes(rows->dtype);
-        piece.rows = rows->rows - first < PANEL_COLUMNS ? rows->rows - first : PANEL_COLUMNS;
+        const struct matrix piece = rows_from(rows, first, PANEL_COLUMNS);
         const struct matrix panels = { out, DTYPE_I8, piece.rows, piece.columns, LAYOUT_PANELS };
         if (!panels_pack(&piece, DTYPE_I8, out))
             rc = cannot_round(w, entry);

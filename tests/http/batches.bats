@@ -12,7 +12,6 @@ teardown_file() { daemon_stop; }
 
 # Writes one request a file, ROUTE.NN: rows of 2 to 64 tokens, of all modes and models.
 write_requests() { # DIRECTORY
-    local request i=0
     jq -nc '
         ["vanilla_post", "vanilla_cosine", "vanilla_unbiased"] as $models |
         ["none", "mean", "max", "cls", "last"] as $poolings |
@@ -31,12 +30,7 @@ write_requests() { # DIRECTORY
         then {pooling: $poolings[$i % 5], encoding_format: "base64",
               output_attentions: ($i % 4 == 0)}
         else {parameters: $parameters[$i % 5]} end' |
-        while read -r request; do
-            local route=generate
-            [[ $request != *pooling* ]] || route=encode
-            echo "$request" >"$1/$route.$(printf %02d $i)"
-            i=$((i + 1))
-        done
+        split_requests "$1"
 }
 
 answers() { # DIRECTORY: what may not differ of every answer

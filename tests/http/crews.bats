@@ -7,7 +7,6 @@ words='["banana", "a", "international", "hello", "rhythm", "quizzes", "of", "ext
 
 # Writes one request a file, ROUTE.NN: batches large enough for a team to share.
 write_requests() { # DIRECTORY
-    local request i=0
     jq -nc --argjson words "$words" '
         [{logprobs: 2}, {num_beams: 4, num_return_sequences: 2, logprobs: 0}, {logprobs: false},
          {do_sample: true, seed: 5, num_return_sequences: 4, logprobs: 1},
@@ -15,12 +14,7 @@ write_requests() { # DIRECTORY
         range(7) as $i | {inputs: [range($i % 3 * 4 + 1) as $row | $words[($row + $i) % 9]]} +
         if $i % 4 == 3 then {pooling: "none", encoding_format: "base64"}
         else {parameters: ($parameters[$i % 5] + {max_new_tokens: 9})} end' |
-        while read -r request; do
-            local route=generate
-            [[ $request != *pooling* ]] || route=encode
-            echo "$request" >"$1/$route.$(printf %02d $i)"
-            i=$((i + 1))
-        done
+        split_requests "$1"
 }
 
 post() { # FILE DIRECTORY

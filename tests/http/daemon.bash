@@ -33,6 +33,17 @@ await() { # SECONDS COMMAND...
     done
 }
 
+# Writes the requests of stdin, one a line, a file each: ROUTE.NN; one with a pooling is to encode.
+split_requests() { # DIRECTORY
+    local request route i=0
+    while read -r request; do
+        route=generate
+        [[ $request != *pooling* ]] || route=encode
+        echo "$request" >"$1/$route.$(printf %02d $i)"
+        i=$((i + 1))
+    done
+}
+
 # Sets daemon_dir (log, pid and exit: the exit code), daemon_pid and url.  Who starts one in a test
 # calls daemon_stop in teardown.
 daemon_start() { # OPTION...
