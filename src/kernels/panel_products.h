@@ -28,11 +28,10 @@ struct tile {
     const char *w;     /* the weights at k = 0 */
     size_t w_stride;   /* bytes from group to group */
     size_t first, end; /* of k; `first` is a multiple of the group */
+    const float *sums; /* of the places before, (…, PANEL_COLUMNS); NULL: there are none */
     float *y;
     size_t y_stride;
-    size_t columns;    /* to store, at most; the rest is filling */
-    const float *bias; /* NULL: none */
-    bool starts, ends; /* the first chunk of k, the last one */
+    const float *bias; /* NULL: none, or not yet */
     const char *ahead; /* what to read ahead, and how many bytes of it at each place of k */
     size_t ahead_step;
 };
@@ -74,7 +73,7 @@ static inline __attribute__((always_inline)) void tile(const struct tile *t, enu
     for (size_t i = 0; i < MR; i++)
         for (size_t j = 0; j < NV; j++)
             sums[i][j] =
-                t->starts ? vec_zero() : load_columns(t->y + i * t->y_stride, j, t->columns);
+                t->sums ? vec_load(t->sums + i * PANEL_COLUMNS + j * LANES) : vec_zero();
     const char *w = t->w + t->first / group * w_stride;
     const float *x = t->x + t->first * MR;
     const char *ahead = t->ahead;
@@ -91,12 +90,13 @@ static inline __attribute__((always_inline)) void tile(const struct tile *t, enu
     }
     if ((t->end - t->first) % group) /* half a group */
         tile_step(x, w, dtype, false, MR, NV, sums);
+    if (t->bias)
+        for (size_t i = 0; i < MR; i++)
+            for (size_t j = 0; j < NV; j++)
+                sums[i][j] = vec_add(sums[i][j], vec_load(t->bias + j * LANES));
     for (size_t i = 0; i < MR; i++)
-        for (size_t j = 0; j < NV; j++) {
-            if (t->ends && t->bias)
-                sums[i][j] = vec_add(sums[i][j], load_columns(t->bias, j, t->columns));
-            store_columns(t->y + i * t->y_stride, j, t->columns, sums[i][j]);
-        }
+        for (size_t j = 0; j < NV; j++)
+            vec_store(t->y + i * t->y_stride + j * LANES, sums[i][j]);
 }
 
 /* Functions of their own: inlined together they would push each other's sums out of the registers.
@@ -132,39 +132,45 @@ static void panel_product(const struct tile *t, size_t M, size_t K, size_t width
     for (size_t column = 0; column < width; column += vecs * LANES) {
         part.x = t->x;
         part.w = t->w + column * column_bytes;
+        part.sums = t->sums ? t->sums + column : NULL;
         part.y = t->y + column;
         part.bias = t->bias ? t->bias + column : NULL;
-        part.columns = column < t->columns ? t->columns - column : 0;
         for (size_t m = 0; m < M;) {
             const size_t rows = tile_rows(M - m, TILE_ROWS);
             tiles[dtype][rows][vecs](&part);
             part.ahead += share;
             part.x += rows * K;
+            part.sums += part.sums ? rows * PANEL_COLUMNS : 0;
             part.y += rows * part.y_stride;
             m += rows;
         }
     }
 }
 
-/* Columns `n` … of one panel for a block of rows. */
+/* Columns `n` … of one panel for a block of rows.  Unfinished sums wait by themselves: rows of y are
+ * so far apart that they would push each other out of the caches. */
 static void gemm_panel(const struct gemm *g, size_t m, size_t M, size_t n)
 {
     const struct matrix *w = &g->w;
     const size_t K = w->columns, width = panel_width(w->rows, n);
+    const size_t columns = w->rows - n < width ? w->rows - n : width;
     const bool packed = w->layout == LAYOUT_PANELS;
     const bool whole = packed && M <= WIDE_ROWS;
     const size_t chunk = whole ? K : CHUNK;
-    _Alignas(64) float scratch[PANEL_COLUMNS * CHUNK];
-    struct tile t = { .x = (const float *)g->x + m * K,
-                      .y = g->y + m * g->y_stride + n,
-                      .y_stride = g->y_stride,
-                      .columns = w->rows - n,
-                      .bias = g->bias ? g->bias + n : NULL };
+    _Alignas(64) float scratch[PANEL_COLUMNS * CHUNK], sums[X_BLOCK_ROWS * PANEL_COLUMNS];
+    float *const y = g->y + m * g->y_stride + n, bias[PANEL_COLUMNS] = { 0 };
+    struct tile t = { .x = (const float *)g->x + m * K, .y = sums, .y_stride = PANEL_COLUMNS };
+    if (g->bias)
+        memcpy(bias, g->bias + n, columns * sizeof *bias);
     for (size_t k = 0; k < K || k == 0; k += chunk) {
         t.first = k;
         t.end = K - k < chunk ? K : k + chunk;
-        t.starts = k == 0;
-        t.ends = t.end == K;
+        t.sums = k == 0 ? NULL : sums;
+        t.bias = g->bias && t.end == K ? bias : NULL;
+        if (t.end == K && columns == width) {
+            t.y = y;
+            t.y_stride = g->y_stride;
+        }
         if (packed) {
             const size_t bytes = panel_offset(w->dtype, t.end - k, width);
             t.w_stride = width * panel_group(w->dtype) * dtype_bytes(w->dtype);
@@ -179,6 +185,8 @@ static void gemm_panel(const struct gemm *g, size_t m, size_t M, size_t n)
             panel_product(&t, M, K, width, DTYPE_F32, 0);
         }
     }
+    for (size_t i = 0; columns < width && i < M; i++)
+        memcpy(y + i * g->y_stride, sums + i * PANEL_COLUMNS, columns * sizeof *y);
 }
 
 static void gemm_floats(const struct gemm *g)
