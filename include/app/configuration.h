@@ -36,6 +36,7 @@ struct configuration {
     struct limits limits;
     struct engine_config engine; /* workers 0: from the CPU budget */
     uint64_t threads;            /* of a worker; 0: divides the cores */
+    uint64_t watchdog_ms;        /* of a worker's step; 0: any time */
     char *cache_dir;             /* "": none; owned */
     char *isa;                   /* "": the best; owned */
     const char *gemm;            /* static */

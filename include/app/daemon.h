@@ -1,10 +1,8 @@
-/* daemon.h — `seqd` without a subcommand: start, serve, stop. */
+/* daemon.h — `seqd` without a subcommand: start, serve, reload, stop. */
 #ifndef APP_DAEMON_H
 #define APP_DAEMON_H
 
-#include <stdint.h>
-
-#include "app/configuration.h"
+#include "app/reload.h"
 
 enum daemon_end {
     DAEMON_STOPPED,  /* as a signal asked, everything answered and closed */
@@ -13,9 +11,9 @@ enum daemon_end {
                       */
 };
 
-/* Runs until a signal stops it.  Main's thread, after signals_block().  `started_ns`: clock_ns() at
- * the start of the process. */
-enum daemon_end daemon_run(const struct configuration *config, uint64_t started_ns,
+/* Runs until a signal stops it; SIGHUP makes it read its configuration again.  Takes *config over,
+ * which is empty then.  Main's thread, after signals_block(). */
+enum daemon_end daemon_run(struct configuration *config, const struct invocation *invocation,
                            struct error *err);
 
 #endif

@@ -9,8 +9,13 @@
  * ignored. */
 void signals_block(void);
 
-/* Waits for a signal that means stop; at most `timeout_ms`, without end when negative.  False: the
- * time is over.  SIGHUP is logged and waited over. */
+enum signal_event { SIGNAL_NONE, SIGNAL_STOP, SIGNAL_RELOAD };
+
+/* Waits for a signal, at most `timeout_ms`, without end when negative.  SIGNAL_NONE: the time is
+ * over. */
+enum signal_event signals_wait(int64_t timeout_ms);
+
+/* Waits for one that means stop.  False: the time is over.  SIGHUP is logged and waited over. */
 bool signals_wait_stop(int64_t timeout_ms);
 
 #endif

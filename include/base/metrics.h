@@ -49,6 +49,10 @@ void histogram_observe(struct histogram *histogram, double value);
 /* Appends name="value" to `out`, escaped, with a comma before it unless it is the first there. */
 void metrics_label(struct buffer *out, const char *name, const char *value);
 
+/* Series that carry this label are not rendered until they are asked for again; they keep their
+ * values. */
+void metrics_hide(struct metrics *metrics, const char *name, const char *value);
+
 /* The whole registry, families in the order of their making, each with one HELP and one TYPE. */
 void metrics_render(struct metrics *metrics, struct buffer *out);
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/metrics.h"
-#include "serve/registry.h"
+#include "http/service.h"
 
 struct http_config {
     const char *address;      /* "127.0.0.1", "::1", "0.0.0.0" … */
@@ -20,18 +20,21 @@ struct http_config {
     size_t connections;       /* open at once */
     uint64_t idle_timeout_ms; /* a kept connection without a request */
     bool metrics_enabled;
-    char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated */
 };
 
 struct server;
 
 /* Listens and answers probes at once; model routes say 503 "loading" until server_set_registry().
  * Borrows everything until server_stop().  Errors: ERR_IO names address, port and reason. */
-int server_start(struct server **out, const struct http_config *config, const struct limits *limits,
+int server_start(struct server **out, const struct http_config *config, struct service *service,
                  struct metrics *metrics, struct error *err);
 
-/* The models are there: ready. */
+/* The models of the current service are there: ready. */
 void server_set_registry(struct server *server, const struct registry *registry);
+
+/* New requests are answered from `service`, which has its models.  The former one is the caller's
+ * again once it has no users. */
+void server_set_service(struct server *server, struct service *service);
 
 /* The port that is listened on. */
 uint16_t server_port(const struct server *server);

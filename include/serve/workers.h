@@ -23,6 +23,10 @@ void wakeup_ring(struct wakeup *wakeup);
 int workers_start(struct workers **out, struct engine **engines, size_t engine_count,
                   struct crew crew, struct wakeup *wakeup, struct metrics *metrics,
                   struct error *err);
+/* The number of the step that worker `index` of workers_count() does, another one each time; 0: it
+ * does none.  Any thread. */
+size_t workers_count(const struct workers *workers);
+uint64_t workers_step(const struct workers *workers, size_t index);
 /* Ends them after their current step and joins them. */
 void workers_stop(struct workers **workers);
 

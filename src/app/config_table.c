@@ -101,6 +101,9 @@ const struct config_key config_keys[] = {
     { "engine.overtakes_max", CONFIG_COUNT, "rows", "64", 0, 1000000, NULL, NULL,
       AT(engine.overtakes_max),
       "How many rows that fit may be taken before the oldest one, which does not fit yet." },
+    { "engine.watchdog_ms", CONFIG_COUNT, "ms", "60000", 0, DAY_MS, NULL, NULL, AT(watchdog_ms),
+      "A worker whose step takes longer hangs, and the process ends, to be started anew; 0: it may "
+      "take any time." },
     { "engine.cache_dir", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(cache_dir),
       "Folder for packed copies of the models' matrices, by content: made at the first start, "
       "mapped from then on; empty: none, and matrices are packed piece by piece as they are "

@@ -2,8 +2,8 @@
 
 #include <sys/resource.h>
 
+#include "app/notify.h"
 #include "app/process_metrics.h"
-#include "app/serving.h"
 #include "app/signals.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -13,15 +13,18 @@ enum {
     POLL_MS = 10,
     ENDING_MS = 30000, /* cancelled requests: one step of every worker, and no step is long */
     SENDING_MS = 5000, /* answers that are ready */
-    OTHER_FDS = 64     /* beside connections: models, logs, listener, epoll */
+    OTHER_FDS = 256    /* beside connections: files of models, log, listener, epoll */
 };
 
 struct daemon {
-    const struct configuration *config;
+    const struct invocation *invocation;
+    double cores;
     struct metrics *metrics;
+    struct gauge *reload_succeeded, *reload_time;
+    struct watchdog *watchdog;
     struct server *server;
-    struct serving serving;
-    struct workers *workers;
+    struct generation *current;
+    struct generation *replaced; /* the newest first; their last requests are being answered */
 };
 
 /* The soft limit of open files is often 1024 for the sake of select(), which nothing here uses. */
@@ -40,7 +43,7 @@ static void raise_open_files(size_t connections)
 
 static int start_server(struct daemon *daemon, struct error *err)
 {
-    const struct configuration *config = daemon->config;
+    const struct configuration *config = &daemon->current->config;
     const struct http_config http = {
         .address = config->listen.host,
         .loopback = config->listen.loopback,
@@ -49,10 +52,9 @@ static int start_server(struct daemon *daemon, struct error *err)
         .connections = config->server.connections,
         .idle_timeout_ms = config->server.idle_timeout_ms,
         .metrics_enabled = config->metrics_enabled,
-        .hosts = config->server.hosts,
     };
     raise_open_files(http.connections);
-    return server_start(&daemon->server, &http, &config->limits, daemon->metrics, err);
+    return server_start(&daemon->server, &http, &daemon->current->service, daemon->metrics, err);
 }
 
 static void log_budget(double cores, struct crew crew)
@@ -65,59 +67,155 @@ static void log_budget(double cores, struct crew crew)
     log_end(&line);
 }
 
-static void log_ready(const struct daemon *daemon, uint64_t started_ns)
+/* The names of the models that are served, in the log. */
+static void log_models(struct log_line *line, const struct daemon *daemon)
 {
-    const struct listen_address *listen = &daemon->config->listen;
+    const struct registry *registry = &daemon->current->serving.registry;
     struct buffer names;
     buffer_init(&names, 4096);
-    for (size_t i = 0; i < daemon->serving.registry.count; i++)
-        buffer_printf(&names, "%s%s", i ? "," : "", daemon->serving.registry.models[i].name);
-    struct log_line line;
-    log_begin(&line, LOG_INFO, "ready");
-    log_text(&line, "address", listen->host);
-    log_integer(&line, "port", server_port(daemon->server));
-    log_text(&line, "models", names.data ? names.data : "");
-    log_number(&line, "seconds", (double)(clock_ns() - started_ns) / (double)NS_PER_S);
-    log_end(&line);
+    for (size_t i = 0; i < registry->count; i++)
+        buffer_printf(&names, "%s%s", i ? "," : "", registry->models[i].name);
+    log_text(line, "models", names.data ? names.data : "");
     buffer_free(&names);
 }
 
-/* Probes answer from server_start() on, long before the models are there. */
-static int start(struct daemon *daemon, uint64_t started_ns, struct error *err)
+static void log_ready(const struct daemon *daemon)
 {
-    const struct configuration *config = daemon->config;
-    const double cores = cpu_budget_cores();
-    const struct crew crew = serving_crew(config, cores);
-    log_budget(cores, crew);
+    struct log_line line;
+    log_begin(&line, LOG_INFO, "ready");
+    log_text(&line, "address", daemon->current->config.listen.host);
+    log_integer(&line, "port", server_port(daemon->server));
+    log_models(&line, daemon);
+    log_number(&line, "seconds",
+               (double)(clock_ns() - daemon->invocation->started_ns) / (double)NS_PER_S);
+    log_end(&line);
+}
+
+static int start_metrics(struct daemon *daemon, struct error *err)
+{
     daemon->metrics = metrics_create();
     if (!daemon->metrics)
         return error_set(err, ERR_NO_MEMORY, "no memory for metrics");
-    process_metrics_register(daemon->metrics, cores);
-
-    struct serving *serving = &daemon->serving;
-    if (start_server(daemon, err) < 0 ||
-        serving_open(serving, config, crew, daemon->metrics, err) < 0 ||
-        workers_start(&daemon->workers, serving->engines, serving->registry.count, crew,
-                      serving->wakeup, daemon->metrics, err) < 0)
-        return -1;
-    server_set_registry(daemon->server, &serving->registry);
-    log_ready(daemon, started_ns);
+    process_metrics_register(daemon->metrics, daemon->cores);
+    daemon->reload_succeeded = metrics_gauge(
+        daemon->metrics, "seqd_config_last_reload_successful",
+        "1 if the configuration was good when it was last read, 0 if it was refused.", "");
+    daemon->reload_time = metrics_gauge(
+        daemon->metrics, "seqd_config_last_reload_success_timestamp_seconds",
+        "When the configuration that is in use was read, in seconds since 1970.", "");
     return 0;
+}
+
+static void count_reload(const struct daemon *daemon, bool good)
+{
+    gauge_set(daemon->reload_succeeded, good);
+    if (good)
+        gauge_set(daemon->reload_time, clock_unix_seconds());
+}
+
+/* Probes answer from server_start() on, long before the models are there. */
+static int start(struct daemon *daemon, struct configuration *config, struct error *err)
+{
+    daemon->cores = cpu_budget_cores();
+    const struct crew crew = serving_crew(config, daemon->cores);
+    log_budget(daemon->cores, crew);
+    daemon->current = generation_create(config);
+    if (!daemon->current)
+        return error_set(err, ERR_NO_MEMORY, "no memory for the configuration");
+    if (start_metrics(daemon, err) < 0 || start_server(daemon, err) < 0 ||
+        watchdog_start(&daemon->watchdog, err) < 0 ||
+        generation_open(daemon->current, crew, daemon->metrics, daemon->watchdog, err) < 0)
+        return -1;
+    server_set_registry(daemon->server, &daemon->current->serving.registry);
+    count_reload(daemon, true);
+    log_ready(daemon);
+    notify_ready();
+    return 0;
+}
+
+static void close_unused(struct daemon *daemon)
+{
+    for (struct generation **place = &daemon->replaced; *place;) {
+        struct generation *generation = *place;
+        if (!generation_is_unused(generation)) {
+            place = &generation->older;
+            continue;
+        }
+        *place = generation->older;
+        generation_close(&generation, daemon->metrics, &daemon->current->serving.registry);
+        log_write(LOG_INFO, "the former models are closed");
+    }
+}
+
+/* The new generation is whole before anything changes; whatever fails, the old one serves on. */
+static void reload(struct daemon *daemon)
+{
+    struct error err = { 0 };
+    struct generation *former = daemon->current;
+    struct generation *next = reload_open(former, daemon->invocation, daemon->cores,
+                                          daemon->metrics, daemon->watchdog, &err);
+    count_reload(daemon, next != NULL);
+    if (!next) {
+        log_write(LOG_ERROR, "SIGHUP: what was served is served on: %s", err.message);
+        return;
+    }
+    server_set_service(daemon->server, &next->service);
+    daemon->current = next;
+    former->older = daemon->replaced;
+    daemon->replaced = former;
+    log_set_level(configuration_log_level(&next->config));
+    struct log_line line;
+    log_begin(&line, LOG_INFO, "reloaded");
+    log_models(&line, daemon);
+    log_end(&line);
+}
+
+static void serve(struct daemon *daemon)
+{
+    enum signal_event event;
+    while ((event = signals_wait(daemon->replaced ? POLL_MS : -1)) != SIGNAL_STOP) {
+        if (event == SIGNAL_RELOAD) {
+            notify_reloading();
+            reload(daemon);
+            notify_ready();
+        }
+        close_unused(daemon);
+    }
 }
 
 /* From whatever start() reached; no request is left.  The server goes before the engines, which its
  * threads submit to. */
 static void close_all(struct daemon *daemon)
 {
-    workers_stop(&daemon->workers);
+    if (daemon->current) {
+        daemon->current->older = daemon->replaced;
+        daemon->replaced = daemon->current;
+        daemon->current = NULL;
+    }
+    for (struct generation *g = daemon->replaced; g; g = g->older)
+        generation_stop_workers(g);
     server_stop(&daemon->server);
-    serving_close(&daemon->serving);
+    for (struct generation *g = daemon->replaced, *older; g; g = older) {
+        older = g->older;
+        generation_close(&g, daemon->metrics, NULL);
+    }
+    watchdog_stop(&daemon->watchdog);
     metrics_destroy(daemon->metrics);
+}
+
+static void each_generation(const struct daemon *daemon, void (*act)(struct generation *generation))
+{
+    act(daemon->current);
+    for (struct generation *g = daemon->replaced; g; g = g->older)
+        act(g);
 }
 
 static bool engines_empty(const struct daemon *daemon)
 {
-    return serving_request_count(&daemon->serving) == 0;
+    size_t count = serving_request_count(&daemon->current->serving);
+    for (const struct generation *g = daemon->replaced; g; g = g->older)
+        count += serving_request_count(&g->serving);
+    return count == 0;
 }
 
 static bool answers_sent(const struct daemon *daemon)
@@ -150,9 +248,10 @@ static enum daemon_end abandon(const char *why)
 static enum daemon_end stop(struct daemon *daemon)
 {
     static const char second[] = "a second signal";
-    const struct configuration *config = daemon->config;
+    const struct configuration *config = &daemon->current->config;
 
     /* 1. /readyz is 503 at once.  Load balancers notice later, so requests are served as before. */
+    notify_stopping();
     server_drain(daemon->server);
     if (signals_wait_stop((int64_t)config->server.drain_delay_ms))
         return abandon(second);
@@ -166,15 +265,13 @@ static enum daemon_end stop(struct daemon *daemon)
         return abandon(second);
 
     /* 4. What is left is answered 503. */
-    for (size_t i = 0; i < daemon->serving.registry.count; i++)
-        engine_stop_accepting(daemon->serving.engines[i]);
-    watcher_cancel_all(daemon->serving.watcher, ERR_SHUTTING_DOWN);
+    each_generation(daemon, generation_cancel);
     wait = wait_for(daemon, engines_empty, ENDING_MS);
     if (wait != WAIT_DONE)
         return abandon(wait == WAIT_SIGNAL ? second : "requests that do not end");
 
     /* 5. Nobody computes any more. */
-    workers_stop(&daemon->workers);
+    each_generation(daemon, generation_stop_workers);
 
     /* 6. The server would cut answers that are being sent. */
     if (wait_for(daemon, answers_sent, SENDING_MS) == WAIT_SIGNAL)
@@ -186,18 +283,19 @@ static enum daemon_end stop(struct daemon *daemon)
     return DAEMON_STOPPED;
 }
 
-enum daemon_end daemon_run(const struct configuration *config, uint64_t started_ns,
+enum daemon_end daemon_run(struct configuration *config, const struct invocation *invocation,
                            struct error *err)
 {
     static struct daemon daemon; /* threads still use it when the process is abandoned */
-    daemon = (struct daemon){ .config = config };
-    if (start(&daemon, started_ns, err) < 0) {
+    daemon = (struct daemon){ .invocation = invocation };
+    if (start(&daemon, config, err) < 0) {
         close_all(&daemon);
         return DAEMON_FAILED;
     }
-    signals_wait_stop(-1);
+    serve(&daemon);
+    const struct configuration *last = &daemon.current->config;
     log_write(LOG_INFO, "stopping: no new requests after %llu ms, accepted ones have %llu ms more",
-              (unsigned long long)config->server.drain_delay_ms,
-              (unsigned long long)config->server.drain_timeout_ms);
+              (unsigned long long)last->server.drain_delay_ms,
+              (unsigned long long)last->server.drain_timeout_ms);
     return stop(&daemon);
 }

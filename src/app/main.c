@@ -7,6 +7,7 @@
 #include "app/signals.h"
 #include "app/version.h"
 #include "base/clock.h"
+#include "base/mapped_file.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
@@ -21,9 +22,11 @@ static int report(const struct error *err)
     return exit_code(err);
 }
 
-static int serve(const struct configuration *config, uint64_t started_ns, struct error *err)
+static int serve(struct configuration *config, const struct invocation *invocation,
+                 struct error *err)
 {
     signals_block();
+    mapped_files_guard();
     struct log_line line;
     log_begin(&line, LOG_INFO, "starting");
     log_text(&line, "version", version_number());
@@ -32,7 +35,7 @@ static int serve(const struct configuration *config, uint64_t started_ns, struct
     configuration_log(config);
     if (configuration_check_serving(config, err) < 0)
         return report(err);
-    switch (daemon_run(config, started_ns, err)) {
+    switch (daemon_run(config, invocation, err)) {
     case DAEMON_STOPPED:
         return EXIT_OK;
     case DAEMON_FAILED:
@@ -88,12 +91,12 @@ static int health(const struct configuration *config, struct error *err)
     return EXIT_FAILED;
 }
 
-static int run(enum command command, const struct configuration *config, uint64_t started_ns,
-               struct error *err)
+static int run(enum command command, struct configuration *config,
+               const struct invocation *invocation, struct error *err)
 {
     switch (command) {
     case COMMAND_SERVE:
-        return serve(config, started_ns, err);
+        return serve(config, invocation, err);
     case COMMAND_CHECK:
         return check(config, err);
     case COMMAND_INSPECT:
@@ -101,7 +104,7 @@ static int run(enum command command, const struct configuration *config, uint64_
     case COMMAND_QUANTIZE:
         return quantize(config, err);
     case COMMAND_BENCH:
-        return bench(config, started_ns, err);
+        return bench(config, invocation->started_ns, err);
     case COMMAND_HEALTH:
         return health(config, err);
     case COMMAND_HELP:
@@ -119,7 +122,7 @@ static int run(enum command command, const struct configuration *config, uint64_
 
 int main(int argc, char *argv[])
 {
-    const uint64_t started_ns = clock_ns();
+    const struct invocation invocation = { argc, argv, environ, clock_ns() };
     struct configuration config;
     struct error err = { 0 };
     enum command command;
@@ -131,7 +134,7 @@ int main(int argc, char *argv[])
             code = EXIT_FAILED;
     } else {
         log_set_level(configuration_log_level(&config));
-        code = run(command, &config, started_ns, &err);
+        code = run(command, &config, &invocation, &err);
     }
     configuration_free(&config);
     return code;

@@ -51,16 +51,31 @@ static int wait_until(uint64_t deadline_ns)
     return signal > 0 ? signal : 0;
 }
 
-bool signals_wait_stop(int64_t timeout_ms)
+static uint64_t deadline_after(int64_t timeout_ms)
 {
-    const uint64_t deadline_ns =
-        timeout_ms < 0 ? INT64_MAX : clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+    return timeout_ms < 0 ? INT64_MAX : clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+}
+
+static enum signal_event wait_event(uint64_t deadline_ns)
+{
     do {
         const int signal = wait_until(deadline_ns);
-        if (signal == SIGHUP)
-            log_write(LOG_WARNING, "SIGHUP: reading the configuration again is not built");
-        else if (signal)
-            return true;
+        if (signal)
+            return signal == SIGHUP ? SIGNAL_RELOAD : SIGNAL_STOP;
     } while (clock_ns() < deadline_ns);
-    return false;
+    return SIGNAL_NONE;
+}
+
+enum signal_event signals_wait(int64_t timeout_ms)
+{
+    return wait_event(deadline_after(timeout_ms));
+}
+
+bool signals_wait_stop(int64_t timeout_ms)
+{
+    const uint64_t deadline_ns = deadline_after(timeout_ms);
+    enum signal_event event;
+    while ((event = wait_event(deadline_ns)) == SIGNAL_RELOAD)
+        log_write(LOG_WARNING, "SIGHUP: the daemon is stopping");
+    return event == SIGNAL_STOP;
 }

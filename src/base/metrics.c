@@ -45,6 +45,7 @@ struct series {
     };
     double (*read)(void *context); /* when set, the value is asked for */
     void *context;
+    atomic_bool hidden;
     struct series *_Atomic next;
 };
 
@@ -244,7 +245,11 @@ static struct series *make(struct metrics *metrics, const struct wanted *wanted)
 static struct series *series_of(struct metrics *metrics, const struct wanted *wanted)
 {
     struct series *series = find(metrics, wanted);
-    return series ? series : make(metrics, wanted);
+    if (!series)
+        return make(metrics, wanted);
+    if (series->hidden)
+        series->hidden = false;
+    return series;
 }
 
 struct counter *metrics_counter(struct metrics *metrics, const char *name, const char *help,
@@ -351,6 +356,28 @@ void metrics_label(struct buffer *out, const char *name, const char *value)
     buffer_text(out, "\"");
 }
 
+static bool has_label(const char *labels, const char *label)
+{
+    const size_t length = strlen(label);
+    for (const char *at = labels; (at = strstr(at, label)); at++)
+        if ((at == labels || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+void metrics_hide(struct metrics *metrics, const char *name, const char *value)
+{
+    struct buffer label;
+    buffer_init(&label, 4096);
+    metrics_label(&label, name, value);
+    if (label.state == BUFFER_OK)
+        for (struct family *f = metrics->first; f; f = f->next)
+            for (struct series *s = f->first; s; s = s->next)
+                if (has_label(s->labels, label.data))
+                    s->hidden = true;
+    buffer_free(&label);
+}
+
 /* 16 digits: whole numbers up to 2^53 are exact and 0.1 is "0.1". */
 static void render_value(struct buffer *out, double value)
 {
@@ -398,6 +425,8 @@ static void render_family(struct buffer *out, struct family *family)
     escape(out, family->help, "\\");
     buffer_printf(out, "\n# TYPE %s %s\n", family->name, kind_names[family->kind]);
     for (struct series *s = family->first; s; s = s->next) {
+        if (s->hidden)
+            continue;
         if (family->kind == KIND_HISTOGRAM) {
             render_histogram(out, family->name, s->labels, &s->histogram);
             continue;

@@ -40,12 +40,13 @@ bool admission_host_is_known(const char *host, char *const *names)
 }
 
 /* A page that a browser has open must not reach a daemon that only this machine should. */
-static int check_origin(const struct server *server, struct MHD_Connection *connection,
-                        const struct route *route, const char *method, struct error *err)
+static int check_origin(const struct server *server, const struct service *service,
+                        struct MHD_Connection *connection, const struct route *route,
+                        const char *method, struct error *err)
 {
     const char *host = header(connection, "Host");
     if (server->loopback && host && !routes_is_probe(route) &&
-        !admission_host_is_known(host, server->hosts))
+        !admission_host_is_known(host, service->hosts))
         return error_at(err, ERR_FORBIDDEN, "Host",
                         "Host \"%.128s\" is neither an address nor localhost nor in server.hosts",
                         host);
@@ -115,8 +116,8 @@ static int check_length(struct MHD_Connection *connection, const struct limits *
 }
 
 int admission_check(struct admission *admission, const struct server *server,
-                    struct MHD_Connection *connection, const char *path, const char *method,
-                    struct error *err)
+                    const struct service *service, struct MHD_Connection *connection,
+                    const char *path, const char *method, struct error *err)
 {
     *admission = (struct admission){ .name = "" };
     const struct route *route = routes_find(path, &admission->name);
@@ -124,12 +125,12 @@ int admission_check(struct admission *admission, const struct server *server,
         route = NULL;
     admission->route = route;
 
-    if (check_framing(connection, err) < 0 || check_length(connection, server->limits, err) < 0) {
+    if (check_framing(connection, err) < 0 || check_length(connection, service->limits, err) < 0) {
         admission->at_once = true;
         return -1;
     }
     admission->at_once = header(connection, "Expect") != NULL;
-    if (check_origin(server, connection, route, method, err) < 0)
+    if (check_origin(server, service, connection, route, method, err) < 0)
         return -1;
     if (!route)
         return error_set(err, ERR_NO_ROUTE, "there is nothing at this path");

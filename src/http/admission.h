@@ -16,8 +16,8 @@ struct admission {
 /* Errors: ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE, ERR_OVER_LIMIT, ERR_UNSUPPORTED.
  */
 int admission_check(struct admission *admission, const struct server *server,
-                    struct MHD_Connection *connection, const char *path, const char *method,
-                    struct error *err);
+                    const struct service *service, struct MHD_Connection *connection,
+                    const char *path, const char *method, struct error *err);
 
 /* True if the value of a Host header is an address, localhost, or one of the NULL-terminated names.
  */

@@ -4,6 +4,7 @@
 #include "answer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mapped_file.h"
 #include "base/mem.h"
 #include "decode.h"
 #include "probes.h"
@@ -25,20 +26,22 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
         return NULL;
     *x = (struct exchange){
         .server = server,
+        .service = service_take(server),
         .connection = connection,
         .peer = peer_of(connection),
         .path = mem_text(path),
         .method = access_method(method),
         .started_ns = clock_ns(),
     };
-    buffer_init(&x->body, server->limits->body_bytes);
+    buffer_init(&x->body, x->service->limits->body_bytes);
     if (!x->path || !x->peer) {
+        service_release(x->service);
         mem_free(x->path);
         mem_free(x);
         return NULL;
     }
     access_identify(x);
-    admission_check(&x->admission, server, connection, x->path, method, &x->error);
+    admission_check(&x->admission, server, x->service, connection, x->path, method, &x->error);
     return x;
 }
 
@@ -81,7 +84,7 @@ enum MHD_Result exchange_refuse(struct exchange *x)
 
 bool exchange_read(struct exchange *x, const char *bytes, size_t count)
 {
-    const size_t limit = x->server->limits->body_bytes;
+    const size_t limit = x->service->limits->body_bytes;
     if (x->error.code == ERR_NONE) {
         buffer_append(&x->body, bytes, count);
         if (x->body.state == BUFFER_OK)
@@ -116,8 +119,8 @@ static void count_rejected(const struct exchange *x)
 static int decode(struct exchange *x)
 {
     const struct decode_context context = {
-        .registry = x->server->registry,
-        .limits = x->server->limits,
+        .registry = x->service->registry,
+        .limits = x->service->limits,
         .request_id = x->id,
         .received_ns = x->received_ns,
     };
@@ -146,8 +149,8 @@ static enum MHD_Result submit(struct exchange *x)
 /* When the connection must be at its next point: the answer taken, or the next request there. */
 static uint64_t next_deadline_ns(const struct exchange *x)
 {
-    const struct server *server = x->server;
-    return clock_ns() + (server->idle_timeout_ms + server->limits->request_timeout_ms) * NS_PER_MS;
+    return clock_ns() +
+           (x->server->idle_timeout_ms + x->service->limits->request_timeout_ms) * NS_PER_MS;
 }
 
 /* The request is DONE or was refused. */
@@ -161,10 +164,11 @@ static enum MHD_Result answer(struct exchange *x)
     x->prompt_tokens = usage.prompt_tokens;
     x->output_tokens = usage.output_tokens;
     struct reply reply = { .status = MHD_HTTP_OK };
-    buffer_init(&reply.body, 2 * x->server->limits->response_bytes + 65536);
+    buffer_init(&reply.body, 2 * x->service->limits->response_bytes + 65536);
     const bool accepted = x->error.code == ERR_NONE;
     if (accepted && request->error.code != ERR_NONE)
         x->error = request->error;
+    mapped_files_check();
     if (x->error.code == ERR_NONE)
         answer_write(&reply.body, &x->job, &x->error);
     job_clear(&x->job);
@@ -183,7 +187,7 @@ static int check_phase(struct exchange *x)
 {
     if (x->server->phase == SERVER_QUIESCED)
         return error_set(&x->error, ERR_SHUTTING_DOWN, "the daemon is shutting down");
-    if (!x->server->registry)
+    if (!x->service->registry)
         return error_set(&x->error, ERR_LOADING, "the models are being loaded");
     return 0;
 }
@@ -201,7 +205,7 @@ static enum MHD_Result begin(struct exchange *x)
         return send_error(x, false);
     if (route->kind != ROUTE_WORK) {
         struct reply reply = { .status = MHD_HTTP_OK };
-        if (probes_answer(&reply, x->server, &x->admission, &x->error) < 0)
+        if (probes_answer(&reply, x->server, x->service, &x->admission, &x->error) < 0)
             return send_error(x, false);
         return send_reply(x, &reply);
     }
@@ -226,6 +230,7 @@ void exchange_close(struct exchange **in)
     peers_watch(x->server->peers, x->peer, NULL); /* the library may end it without an answer */
     job_clear(&x->job);
     buffer_free(&x->body);
+    service_release(x->service);
     mem_free(x->path);
     mem_free(x);
 }

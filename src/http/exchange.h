@@ -17,6 +17,7 @@ enum exchange_stage { EXCHANGE_READING, EXCHANGE_WORKING };
 
 struct exchange {
     struct server *server;
+    struct service *service; /* taken until exchange_close() */
     struct MHD_Connection *connection;
     struct peer *peer;
     struct admission admission;

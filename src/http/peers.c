@@ -2,13 +2,12 @@
 
 #include <assert.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/ticker.h"
 
 enum { TICK_MS = 50, LINGER_MS = 2000, LINGER_READS = 64 };
 
@@ -21,11 +20,8 @@ struct peer {
 };
 
 struct peers {
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* `first` or `stopping` */
+    struct ticker ticker; /* its lock guards `first` and every peer */
     struct peer *first;
-    bool stopping;
-    pthread_t thread;
 };
 
 static void unlink_peer(struct peers *peers, struct peer *peer)
@@ -73,34 +69,15 @@ static void look_at(struct peers *peers, struct peer *peer, uint64_t now_ns)
     }
 }
 
-static void wait_a_tick(struct peers *peers)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += TICK_MS * (long)NS_PER_MS;
-    until.tv_sec += until.tv_nsec / (long)NS_PER_S;
-    until.tv_nsec %= (long)NS_PER_S;
-    pthread_cond_timedwait(&peers->changed, &peers->lock, &until);
-}
-
-static void *look_after(void *context)
+static bool look(void *context)
 {
     struct peers *peers = context;
-    pthread_mutex_lock(&peers->lock);
-    while (!peers->stopping) {
-        if (!peers->first) {
-            pthread_cond_wait(&peers->changed, &peers->lock);
-            continue;
-        }
-        const uint64_t now_ns = clock_ns();
-        for (struct peer *peer = peers->first, *next; peer; peer = next) {
-            next = peer->next;
-            look_at(peers, peer, now_ns);
-        }
-        wait_a_tick(peers);
+    const uint64_t now_ns = clock_ns();
+    for (struct peer *peer = peers->first, *next; peer; peer = next) {
+        next = peer->next;
+        look_at(peers, peer, now_ns);
     }
-    pthread_mutex_unlock(&peers->lock);
-    return NULL;
+    return peers->first != NULL;
 }
 
 int peers_start(struct peers **out, struct error *err)
@@ -109,17 +86,9 @@ int peers_start(struct peers **out, struct error *err)
     *out = NULL;
     if (!peers)
         return error_set(err, ERR_NO_MEMORY, "no memory for the list of connections");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&peers->lock, NULL);
-    pthread_cond_init(&peers->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&peers->thread, NULL, look_after, peers) != 0) {
-        pthread_cond_destroy(&peers->changed);
-        pthread_mutex_destroy(&peers->lock);
+    if (ticker_start(&peers->ticker, "peers", TICK_MS * NS_PER_MS, look, peers, err) < 0) {
         mem_free(peers);
-        return error_set(err, ERR_NO_MEMORY, "no thread for the connections");
+        return -1;
     }
     *out = peers;
     return 0;
@@ -131,11 +100,7 @@ void peers_stop(struct peers **in)
     if (!peers)
         return;
     *in = NULL;
-    pthread_mutex_lock(&peers->lock);
-    peers->stopping = true;
-    pthread_cond_signal(&peers->changed);
-    pthread_mutex_unlock(&peers->lock);
-    pthread_join(peers->thread, NULL);
+    ticker_stop(&peers->ticker);
     while (peers->first) {
         struct peer *peer = peers->first;
         assert(peer->leaving);
@@ -143,8 +108,6 @@ void peers_stop(struct peers **in)
         unlink_peer(peers, peer);
         mem_free(peer);
     }
-    pthread_cond_destroy(&peers->changed);
-    pthread_mutex_destroy(&peers->lock);
     mem_free(peers);
 }
 
@@ -154,20 +117,20 @@ struct peer *peers_add(struct peers *peers, int fd, uint64_t deadline_ns)
     if (!peer)
         return NULL;
     *peer = (struct peer){ .fd = fd, .deadline_ns = deadline_ns };
-    pthread_mutex_lock(&peers->lock);
+    ticker_lock(&peers->ticker);
     peer->next = peers->first;
     if (peer->next)
         peer->next->previous = peer;
     else
-        pthread_cond_signal(&peers->changed);
+        ticker_wake(&peers->ticker);
     peers->first = peer;
-    pthread_mutex_unlock(&peers->lock);
+    ticker_unlock(&peers->ticker);
     return peer;
 }
 
 void peers_remove(struct peers *peers, struct peer *peer)
 {
-    pthread_mutex_lock(&peers->lock);
+    ticker_lock(&peers->ticker);
     if (peer->linger) {
         /* The copy keeps the connection half open when the library closes its own. */
         shutdown(peer->fd, SHUT_WR);
@@ -178,28 +141,28 @@ void peers_remove(struct peers *peers, struct peer *peer)
     const bool over = !peer->leaving;
     if (over)
         unlink_peer(peers, peer);
-    pthread_mutex_unlock(&peers->lock);
+    ticker_unlock(&peers->ticker);
     if (over)
         mem_free(peer);
 }
 
 void peers_expect(struct peers *peers, struct peer *peer, uint64_t deadline_ns)
 {
-    pthread_mutex_lock(&peers->lock);
+    ticker_lock(&peers->ticker);
     peer->deadline_ns = deadline_ns;
-    pthread_mutex_unlock(&peers->lock);
+    ticker_unlock(&peers->ticker);
 }
 
 void peers_watch(struct peers *peers, struct peer *peer, struct request *request)
 {
-    pthread_mutex_lock(&peers->lock);
+    ticker_lock(&peers->ticker);
     peer->request = request;
-    pthread_mutex_unlock(&peers->lock);
+    ticker_unlock(&peers->ticker);
 }
 
 void peers_linger(struct peers *peers, struct peer *peer)
 {
-    pthread_mutex_lock(&peers->lock);
+    ticker_lock(&peers->ticker);
     peer->linger = true;
-    pthread_mutex_unlock(&peers->lock);
+    ticker_unlock(&peers->ticker);
 }

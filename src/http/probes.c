@@ -14,10 +14,11 @@ static void write_status(struct reply *reply, const char *text)
     writer_end(&writer, '}');
 }
 
-static void answer_ready(struct reply *reply, const struct server *server)
+static void answer_ready(struct reply *reply, const struct server *server,
+                         const struct service *service)
 {
     const bool draining = server->phase != SERVER_SERVING;
-    if (!draining && server->registry) {
+    if (!draining && service->registry) {
         write_status(reply, "ready");
         return;
     }
@@ -27,7 +28,8 @@ static void answer_ready(struct reply *reply, const struct server *server)
 }
 
 int probes_answer(struct reply *reply, const struct server *server,
-                  const struct admission *admission, struct error *err)
+                  const struct service *service, const struct admission *admission,
+                  struct error *err)
 {
     buffer_init(&reply->body, TEXT_BYTES_MAX);
     switch (admission->route->kind) {
@@ -35,23 +37,23 @@ int probes_answer(struct reply *reply, const struct server *server,
         write_status(reply, "ok");
         return 0;
     case ROUTE_READY:
-        answer_ready(reply, server);
+        answer_ready(reply, server, service);
         return 0;
     case ROUTE_METRICS:
         reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
         metrics_render(server->metrics, &reply->body);
         return 0;
     case ROUTE_MODELS:
-        answer_models(&reply->body, server->registry, server->limits);
+        answer_models(&reply->body, service->registry, service->limits);
         return 0;
     case ROUTE_MODEL:
     case ROUTE_WORK:
         break;
     }
-    const struct served_model *served = registry_find(server->registry, admission->name);
+    const struct served_model *served = registry_find(service->registry, admission->name);
     if (!served)
         return error_at(err, ERR_NO_MODEL, "model", "there is no model \"%.128s\"",
                         admission->name);
-    answer_model(&reply->body, served, server->limits);
+    answer_model(&reply->body, served, service->limits);
     return 0;
 }

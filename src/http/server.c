@@ -48,9 +48,26 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     exchange_close(&x);
 }
 
-static uint64_t request_deadline_ns(const struct server *server)
+struct service *service_take(struct server *server)
 {
-    return clock_ns() + server->limits->request_timeout_ms * NS_PER_MS;
+    pthread_mutex_lock(&server->service_lock);
+    struct service *service = server->service;
+    atomic_fetch_add(&service->users, 1);
+    pthread_mutex_unlock(&server->service_lock);
+    return service;
+}
+
+void service_release(struct service *service)
+{
+    atomic_fetch_sub(&service->users, 1);
+}
+
+static uint64_t request_deadline_ns(struct server *server)
+{
+    struct service *service = service_take(server);
+    const uint64_t limit_ms = service->limits->request_timeout_ms;
+    service_release(service);
+    return clock_ns() + limit_ms * NS_PER_MS;
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **peer,
@@ -182,18 +199,18 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct http_
                             MHD_OPTION_END);
 }
 
-int server_start(struct server **out, const struct http_config *config, const struct limits *limits,
+int server_start(struct server **out, const struct http_config *config, struct service *service,
                  struct metrics *metrics, struct error *err)
 {
     *out = NULL;
     struct server *server = mem_alloc(1, sizeof *server);
     if (!server)
         return error_set(err, ERR_NO_MEMORY, "no memory for the server");
-    server->limits = limits;
+    pthread_mutex_init(&server->service_lock, NULL);
+    server->service = service;
     server->metrics = metrics;
     server->idle_timeout_ms = config->idle_timeout_ms;
     server->metrics_enabled = config->metrics_enabled;
-    server->hosts = config->hosts;
     server->loopback = config->loopback;
     server->quiesced_fd = -1;
     server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
@@ -220,8 +237,15 @@ fail:
 
 void server_set_registry(struct server *server, const struct registry *registry)
 {
-    server->registry = registry;
+    server->service->registry = registry;
     gauge_set(server->ready, 1);
+}
+
+void server_set_service(struct server *server, struct service *service)
+{
+    pthread_mutex_lock(&server->service_lock);
+    server->service = service;
+    pthread_mutex_unlock(&server->service_lock);
 }
 
 uint16_t server_port(const struct server *server)
@@ -262,5 +286,6 @@ void server_stop(struct server **in)
     if (server->quiesced_fd >= 0)
         close(server->quiesced_fd);
     peers_stop(&server->peers);
+    pthread_mutex_destroy(&server->service_lock);
     mem_free(server);
 }

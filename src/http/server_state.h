@@ -3,6 +3,7 @@
 #define HTTP_SERVER_STATE_H
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -12,12 +13,10 @@
 enum server_phase { SERVER_SERVING, SERVER_DRAINING, SERVER_QUIESCED };
 
 struct server {
-    const struct limits *limits;
     struct metrics *metrics;
     uint64_t idle_timeout_ms;
     bool metrics_enabled;
     bool loopback; /* listens there: a Host that is a foreign name is refused */
-    char *const *hosts;
     uint16_t port;
 
     struct MHD_Daemon *daemon;
@@ -25,9 +24,14 @@ struct server {
     int quiesced_fd; /* the listener once it is ours again; −1 */
     struct gauge *connections, *ready;
 
-    _Atomic(const struct registry *) registry; /* NULL while loading */
+    pthread_mutex_t service_lock; /* a leaf, for the pointer below and its users to be one */
+    struct service *service;
     _Atomic enum server_phase phase;
     atomic_size_t open_exchanges; /* complete requests whose answer is not yet sent */
 };
+
+/* The current service with one more user, and one less. */
+struct service *service_take(struct server *server);
+void service_release(struct service *service);
 
 #endif

@@ -30,9 +30,9 @@ static int name_by_content(const struct weight_files *files, char name[NAME_BYTE
         return error_set(err, ERR_NO_MEMORY, "a digest of %s", files->path);
     XXH3_128bits_reset(state);
     for (size_t i = 0; i < files->file_count; i++) {
-        const uint64_t bytes = files->files[i].mapped_bytes;
+        const uint64_t bytes = files->files[i].mapped.bytes;
         XXH3_128bits_update(state, &bytes, sizeof bytes);
-        XXH3_128bits_update(state, files->files[i].mapping, files->files[i].mapped_bytes);
+        XXH3_128bits_update(state, files->files[i].mapped.data, files->files[i].mapped.bytes);
     }
     const XXH128_hash_t digest = XXH3_128bits_digest(state);
     XXH3_freeState(state);

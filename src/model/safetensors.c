@@ -1,12 +1,10 @@
 #include "safetensors.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -202,18 +200,14 @@ int safetensors_open(struct safetensors *file, const char *dir, const char *name
     if (fd < 0)
         return -1;
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    void *mapping = bytes ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : NULL;
-    const int reason = errno;
-    close(fd); /* the mapping keeps the file */
-    if (mapping == MAP_FAILED)
-        return error_set(err, ERR_IO, "%s: cannot map: %s", path, strerror(reason));
-    if (safetensors_parse(file, mapping, bytes, path, err) < 0) {
-        if (mapping)
-            munmap(mapping, bytes);
+    struct mapped_file mapped;
+    if (mapped_file_open(&mapped, fd, bytes, path, err) < 0)
+        return -1;
+    if (safetensors_parse(file, mapped.data, bytes, path, err) < 0) {
+        mapped_file_close(&mapped);
         return -1;
     }
-    file->mapping = mapping;
-    file->mapped_bytes = bytes;
+    file->mapped = mapped;
     return 0;
 }
 
@@ -223,7 +217,7 @@ void safetensors_close(struct safetensors *file)
         mem_free(file->tensors[i].name);
     mem_free(file->tensors);
     mem_free(file->path);
-    if (file->mapping)
-        munmap(file->mapping, file->mapped_bytes);
+    if (file->mapped.data)
+        mapped_file_close(&file->mapped);
     *file = (struct safetensors){ 0 };
 }

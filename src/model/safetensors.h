@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "kernels/kernels.h"
 
 enum { TENSOR_RANK_MAX = 8 };
@@ -33,8 +34,7 @@ struct tensor {
 
 struct safetensors {
     char *path;
-    void *mapping; /* NULL when the bytes are the caller's */
-    size_t mapped_bytes;
+    struct mapped_file mapped; /* all zero when the bytes are the caller's */
     size_t header_bytes;
     char packed[16]; /* "seqd_packed" of the metadata (model/pack.h), cut; "": there is none */
     struct tensor *tensors; /* in the order of their data; no two of one name */

@@ -73,7 +73,7 @@ static int open_files(struct weight_files *files, const char *dir, const char *c
         if (safetensors_open(file, dir, names[i], err) < 0)
             return -1;
         files->file_count++;
-        files->mapped_bytes += file->mapped_bytes;
+        files->mapped_bytes += file->mapped.bytes;
         files->tensor_count += file->tensor_count;
         header_bytes += file->header_bytes;
         if (files->tensor_count > TENSORS_MAX || header_bytes > HEADER_BYTES_MAX)
@@ -194,7 +194,7 @@ int weight_files_add(struct weight_files *files, const char *dir, const char *na
     if (safetensors_open(file, dir, name, err) < 0)
         return -1;
     files->file_count++;
-    files->mapped_bytes += file->mapped_bytes;
+    files->mapped_bytes += file->mapped.bytes;
     files->tensor_count += file->tensor_count;
     mem_free(files->tensors);
     files->tensors = NULL;

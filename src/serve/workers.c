@@ -18,6 +18,7 @@ struct worker {
     size_t index;
     pthread_t thread;
     struct team *team; /* NULL: it works alone */
+    _Atomic uint64_t step; /* its number, from 1; 0: there is none */
     struct counter *busy_seconds;
     struct gauge *last_step;
 };
@@ -81,12 +82,14 @@ static void *work(void *context)
 {
     struct worker *worker = context;
     struct workers *workers = worker->workers;
-    while (!workers->stopping) {
+    for (uint64_t step = 1; !workers->stopping; step++) {
         const uint64_t seen = rings_so_far(workers->wakeup);
         const uint64_t start = clock_ns();
         bool busy = false;
+        worker->step = step;
         for (size_t i = 0; i < workers->engine_count; i++)
             busy = engine_step(workers->engines[i], worker->index, worker->team) || busy;
+        worker->step = 0;
         if (busy) {
             counter_add(worker->busy_seconds, (double)(clock_ns() - start) / 1e9);
             gauge_set(worker->last_step, clock_unix_seconds());
@@ -101,7 +104,7 @@ static int start_worker(struct workers *workers, size_t index, size_t threads,
                         struct metrics *metrics, struct error *err)
 {
     struct worker *worker = &workers->list[index];
-    char label[32];
+    char label[32], name[16];
     if (threads > 1 && team_create(&worker->team, threads, err) < 0)
         return -1;
     snprintf(label, sizeof label, "worker=\"%zu\"", index);
@@ -112,8 +115,11 @@ static int start_worker(struct workers *workers, size_t index, size_t threads,
     worker->last_step =
         metrics_gauge(metrics, "seqd_worker_last_step_timestamp_seconds",
                       "When a worker last did an engine step, seconds since 1970.", label);
-    if (pthread_create(&worker->thread, NULL, work, worker) == 0)
+    if (pthread_create(&worker->thread, NULL, work, worker) == 0) {
+        snprintf(name, sizeof name, "worker %u", (unsigned)index % 10000);
+        pthread_setname_np(worker->thread, name);
         return 0;
+    }
     team_destroy(&worker->team);
     return error_set(err, ERR_NO_MEMORY, "a thread for worker %zu", index);
 }
@@ -143,6 +149,16 @@ int workers_start(struct workers **out, struct engine **engines, size_t engine_c
 fail:
     workers_stop(&workers);
     return -1;
+}
+
+size_t workers_count(const struct workers *workers)
+{
+    return workers->count;
+}
+
+uint64_t workers_step(const struct workers *workers, size_t index)
+{
+    return workers->list[index].step;
 }
 
 void workers_stop(struct workers **workers)

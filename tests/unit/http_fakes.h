@@ -72,6 +72,7 @@ static char *hosts[] = { "my.host", NULL };
 static struct metrics *metrics;
 static struct server *server;
 static struct limits limits;
+static struct service service;
 
 static int start_server(void **state)
 {
@@ -81,13 +82,13 @@ static int start_server(void **state)
                                         .threads = 2,
                                         .connections = 64,
                                         .idle_timeout_ms = 5000,
-                                        .metrics_enabled = true,
-                                        .hosts = hosts };
+                                        .metrics_enabled = true };
     struct error err = { 0 };
     behaviour = ENGINE_ANSWERS;
     limits = fake_limits;
+    service = (struct service){ .limits = &limits, .hosts = hosts };
     metrics = metrics_create();
-    if (server_start(&server, &config, &limits, metrics, &err) < 0)
+    if (server_start(&server, &config, &service, metrics, &err) < 0)
         return -1;
     server_set_registry(server, &registry);
     return 0;

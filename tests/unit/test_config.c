@@ -35,6 +35,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "engine.encode_ms", "10" },
         { "engine.kv_cache_bytes", "1 GiB" },
         { "engine.overtakes_max", "64" },
+        { "engine.watchdog_ms", "60000" },
         { "engine.cache_dir", "" },
         { "engine.screening", "true" },
         { "engine.isa", "" },

@@ -344,6 +344,31 @@ static void readiness_follows_the_life_of_the_daemon(void **state)
     close(late);
 }
 
+static void a_request_is_answered_from_the_service_it_began_with(void **state)
+{
+    (void)state;
+    struct limits narrow = fake_limits;
+    narrow.sequences = 1;
+    struct service next = { .limits = &narrow, .hosts = hosts, .registry = &registry };
+    const char body[] = "{\"input_ids\":[[5],[6]]}";
+    const char head[] =
+        POST("/v1/encode", "Content-Length: 23\r\nConnection: close\r\n\r\n{");
+    const int slow = dial();
+    say(slow, head, sizeof head - 1);
+    while (service.users == 0)
+        usleep(1000);
+    server_set_service(server, &next);
+    check(POST("/v1/encode", ""), body, 413, "limits.sequences");
+    assert_int_equal(service.users, 1);
+    say(slow, body + 1, sizeof body - 2);
+    char *answer = hear(slow);
+    assert_non_null(strstr(answer, " 200 "));
+    free(answer);
+    while (service.users || next.users)
+        usleep(1000);
+    server_set_service(server, &service);
+}
+
 static void no_failed_allocation_stops_the_server(void **state)
 {
     (void)state;
@@ -394,7 +419,7 @@ static void an_address_in_use_is_an_error_that_names_it(void **state)
     };
     struct server *second;
     struct error err = { 0 };
-    assert_int_equal(server_start(&second, &config, &limits, metrics, &err), -1);
+    assert_int_equal(server_start(&second, &config, &service, metrics, &err), -1);
     assert_null(second);
     assert_int_equal(err.code, ERR_IO);
     assert_non_null(strstr(err.message, "127.0.0.1 port"));
@@ -424,6 +449,7 @@ int main(void)
         SERVED(a_slow_request_is_cut_at_its_deadline),
         SERVED(a_body_in_single_bytes_is_read),
         SERVED(deep_nesting_is_refused_and_the_server_lives),
+        SERVED(a_request_is_answered_from_the_service_it_began_with),
         SERVED(readiness_follows_the_life_of_the_daemon),
         SERVED(no_failed_allocation_stops_the_server),
         SERVED(many_clients_are_all_answered),

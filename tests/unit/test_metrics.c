@@ -216,6 +216,25 @@ static void every_scrape_under_load_is_consistent_and_no_update_is_lost(void **s
     metrics_destroy(m);
 }
 
+static void hidden_series_come_back_with_their_values(void **state)
+{
+    (void)state;
+    struct metrics *m = metrics_create();
+    static const char *const labels[] = { "model=\"a\"", "model=\"a\",phase=\"x\"",
+                                          "route=\"/\",model=\"a\"", "model=\"ab\"",
+                                          "submodel=\"a\"" };
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        counter_add(metrics_counter(m, "c_total", "C.", labels[i]), (double)i);
+    metrics_hide(m, "model", "a");
+    check_render(m, "# HELP c_total C.\n# TYPE c_total counter\n"
+                    "c_total{model=\"ab\"} 3\nc_total{submodel=\"a\"} 4\n");
+    metrics_counter(m, "c_total", "C.", labels[1]);
+    check_render(m, "# HELP c_total C.\n# TYPE c_total counter\n"
+                    "c_total{model=\"a\",phase=\"x\"} 1\n"
+                    "c_total{model=\"ab\"} 3\nc_total{submodel=\"a\"} 4\n");
+    metrics_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +244,7 @@ int main(void)
         cmocka_unit_test(labels_and_help_cannot_break_the_format),
         cmocka_unit_test(numbers_are_exact_and_special_values_have_their_spelling),
         cmocka_unit_test(a_failed_allocation_leaves_a_working_registry),
+        cmocka_unit_test(hidden_series_come_back_with_their_values),
         cmocka_unit_test(every_scrape_under_load_is_consistent_and_no_update_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,68 @@
+#include "app/reload.h"
+
+#include <string.h>
+
+#include "app/config_table.h"
+#include "base/mem.h"
+
+/* What the server is started with. */
+static const char *const fixed_keys[] = { "server.listen", "server.threads", "server.connections",
+                                          "server.idle_timeout_ms", "metrics.enabled" };
+
+static char *printed(const struct config_key *key, const struct configuration *config)
+{
+    struct buffer text;
+    buffer_init(&text, 4096);
+    config_key_print(key, config, &text);
+    char *copy = mem_text(text.data ? text.data : "");
+    buffer_free(&text);
+    return copy;
+}
+
+static void warn_of_fixed_keys(const struct configuration *now, const struct configuration *next)
+{
+    for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++) {
+        const struct config_key *key = config_key_find(fixed_keys[i]);
+        char *old = printed(key, now), *wanted = printed(key, next);
+        if (old && wanted && strcmp(old, wanted) != 0)
+            log_write(LOG_WARNING, "%s stays %s: only a new start makes it %s", key->name, old,
+                      wanted);
+        mem_free(old);
+        mem_free(wanted);
+    }
+}
+
+/* *config is for configuration_free(), also on failure. */
+static int read_again(struct configuration *config, const struct invocation *invocation,
+                      struct error *err)
+{
+    enum command command;
+    if (configuration_read(config, &command, invocation->argc, invocation->argv,
+                           invocation->environment, err) < 0)
+        return -1;
+    return configuration_check_serving(config, err);
+}
+
+struct generation *reload_open(const struct generation *current,
+                               const struct invocation *invocation, double cores,
+                               struct metrics *metrics, struct watchdog *watchdog,
+                               struct error *err)
+{
+    struct configuration config;
+    struct generation *generation = NULL;
+    if (read_again(&config, invocation, err) == 0) {
+        warn_of_fixed_keys(&current->config, &config);
+        generation = generation_create(&config);
+        if (!generation)
+            error_set(err, ERR_NO_MEMORY, "no memory for another configuration");
+    }
+    configuration_free(&config);
+    if (!generation)
+        return NULL;
+    if (generation_open(generation, serving_crew(&generation->config, cores), metrics, watchdog,
+                        err) < 0)
+        generation_close(&generation, metrics, &current->serving.registry);
+    else
+        generation->service.registry = &generation->serving.registry;
+    return generation;
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# SIGHUP: the configuration and the models are read again, and nobody notices but by the answers.
+load daemon
+
+setup() {
+    client=
+    clients=()
+    config=$BATS_TEST_TMPDIR/seqd.yaml
+}
+teardown() {
+    touch "$BATS_TEST_TMPDIR/enough"
+    [ -z "$client" ] || kill "$client" 2>/dev/null || true
+    daemon_stop
+}
+
+serves() { # NAME=FOLDER...
+    printf 'models:\n' >"$config"
+    local model
+    for model in "$@"; do
+        printf '  - name: %s\n    path: %s\n' "${model%%=*}" "${model#*=}" >>"$config"
+    done
+}
+
+start() { # NAME=FOLDER...
+    serves "$@"
+    daemon_start --config "$config" --engine.workers 1
+}
+
+reload_count() { log_lines "select(.message | startswith(\"$1\"))" | wc -l; }
+
+reload() { # good|bad
+    local message=reloaded before
+    [ "$1" = good ] || message='SIGHUP: what was served is served on'
+    before=$(reload_count "$message")
+    kill -HUP "$daemon_pid"
+    await 10 eval "[ \$(reload_count '$message') -gt $before ]"
+}
+
+names() {
+    ask /v1/models
+    value '[.data[].id]'
+}
+
+# The file is a link to a link whose target changes, as in a Kubernetes ConfigMap.
+@test "a new list of models is served, and the old one forgotten" {
+    start a=tests/kit/bart
+    mkdir "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two"
+    serves a=tests/kit/bart b=tests/kit/t5
+    mv "$config" "$BATS_TEST_TMPDIR/one/seqd.yaml"
+    serves b=tests/kit/t5
+    mv "$config" "$BATS_TEST_TMPDIR/two/seqd.yaml"
+    touch -d 2020-01-01 "$BATS_TEST_TMPDIR"/{one,two}/seqd.yaml
+    ln -s one "$BATS_TEST_TMPDIR/..data"
+    ln -s ..data/seqd.yaml "$config"
+    reload good
+    [ "$(names)" = '["a","b"]' ]
+    ok /v1/encode '{"model":"b","input_ids":[[5,6,1]],"pooling":"mean"}'
+    ln -sfn two "$BATS_TEST_TMPDIR/..data"
+    reload good
+    [ "$(names)" = '["b"]' ]
+    refused 404 model_not_found model /v1/encode '{"model":"a","input_ids":[[5,6,2]]}'
+    await 5 eval '! curl -s "$url/metrics" | grep -q "model=\"a\""'
+    [ "$(metric 'seqd_queue_limit_sequences{model="b"}')" = 4096 ]
+    reload good
+    await 5 eval '[ "$(reload_count "the former models are closed")" = 3 ]'
+}
+
+@test "limits and the log level follow" {
+    start a=tests/kit/bart
+    ok /v1/encode '{"input_ids":[[5,6,2],[7,2]],"pooling":"mean"}'
+    printf 'limits:\n  sequences: 1\nlog:\n  level: debug\n' >>"$config"
+    reload good
+    refused 413 over_limit input_ids /v1/encode '{"input_ids":[[5,6,2],[7,2]]}'
+    [ "$(status /livez)" = 200 ]
+    await 2 eval 'log_lines "select(.route == \"/livez\")" | grep -q .'
+}
+
+@test "what only a new start can change is said and stays" {
+    start a=tests/kit/bart
+    printf 'server:\n  threads: 3\n' >>"$config"
+    reload good
+    log_lines 'select(.level == "warning") | .message' |
+        grep -q 'server.threads stays 2: only a new start makes it 3'
+}
+
+@test "a bad configuration or model leaves the old one serving" {
+    start a=tests/kit/bart
+    [ "$(metric seqd_config_last_reload_successful)" = 1 ]
+    local time
+    time=$(metric seqd_config_last_reload_success_timestamp_seconds)
+    encode a '[[5,6,2]]'
+    local before=$answer bad
+    cp -r tests/kit/t5 "$BATS_TEST_TMPDIR/cut"
+    truncate -s -100 "$BATS_TEST_TMPDIR/cut/model.safetensors"
+    for bad in 'models: [' 'limits: {sequences: 0}' 'models: []' \
+        'models: [{name: a, path: /nowhere}]' \
+        "models: [{name: a, path: tests/kit/bart}, {name: c, path: $BATS_TEST_TMPDIR/cut}]"; do
+        echo "$bad" >"$config"
+        reload bad
+        encode a '[[5,6,2]]'
+        [ "$answer" = "$before" ]
+    done
+    [ "$(metric seqd_config_last_reload_successful)" = 0 ]
+    [ "$(metric seqd_config_last_reload_success_timestamp_seconds)" = "$time" ]
+    ! curl -s "$url/metrics" | grep -q 'model="c"'
+    serves a=tests/kit/bart
+    reload good
+    [ "$(metric seqd_config_last_reload_successful)" = 1 ]
+}
+
+@test "a running request ends with the model it began with" {
+    start vanilla_nopos=tests/kit/vanilla_nopos
+    slow_request 4 300 >"$BATS_TEST_TMPDIR/request"
+    curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -H 'Content-Type: application/json' \
+        --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" 3>&- &
+    client=$!
+    await 10 eval '[ "$(metric "seqd_active_sequences{model=\"vanilla_nopos\"}")" -gt 0 ]'
+    serves a=tests/kit/bart
+    reload good
+    [ "$(names)" = '["a"]' ]
+    wait "$client"
+    client=
+    jq -e '.outputs | length == 4 and all(.sequences[0].token_ids | length == 300)' \
+        "$BATS_TEST_TMPDIR/slow"
+    await 5 eval '[ "$(reload_count "the former models are closed")" = 1 ]'
+}
+
+@test "SIGTERM while old requests run on drains them too" {
+    start vanilla_nopos=tests/kit/vanilla_nopos
+    slow_request 4 300 >"$BATS_TEST_TMPDIR/request"
+    curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -H 'Content-Type: application/json' \
+        --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" 3>&- &
+    client=$!
+    await 10 eval '[ "$(metric "seqd_active_sequences{model=\"vanilla_nopos\"}")" -gt 0 ]'
+    serves a=tests/kit/bart
+    reload good
+    kill -TERM "$daemon_pid"
+    wait "$client"
+    client=
+    jq -e '.outputs | length == 4' "$BATS_TEST_TMPDIR/slow"
+    daemon_ends 0
+}
+
+anonymous_kb() { awk '/^RssAnon:/ { print $2 }' "/proc/$daemon_pid/status"; }
+
+# Every answer is A's or B's; what it costs stays.
+@test "model A, B, A, B under load: no request is lost, no answer is mixed, no memory stays" {
+    start m=tests/kit/bart
+    local body='{"input_ids":[[5,6,7,2],[8,2]],"pooling":"mean"}' i a b
+    ok /v1/encode "$body"
+    a=$(value .data)
+    serves m=tests/kit/m2m100
+    reload good
+    ok /v1/encode "$body"
+    b=$(value .data)
+    [ "$a" != "$b" ]
+    for i in 1 2 3 4; do
+        (
+            until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
+                curl -s -m 20 -w '\n%{http_code}\n' -d "$body" "$url/v1/encode"
+            done >"$BATS_TEST_TMPDIR/load.$i"
+        ) 3>&- &
+        clients+=($!)
+    done
+    local first= rounds=20
+    for ((i = 1; i <= rounds; i++)); do
+        if ((i % 2)); then serves m=tests/kit/bart; else serves m=tests/kit/m2m100; fi
+        reload good
+        [ "$i" -ne 4 ] || first=$(anonymous_kb)
+    done
+    touch "$BATS_TEST_TMPDIR/enough"
+    wait "${clients[@]}"
+    ! grep -hE '^[0-9]{3}$' "$BATS_TEST_TMPDIR"/load.* | grep -qv 200
+    jq -c 'select(type == "object") | .data' "$BATS_TEST_TMPDIR"/load.* >"$BATS_TEST_TMPDIR/all"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/all")" -gt 20 ]
+    grep -qxF "$a" "$BATS_TEST_TMPDIR/all"
+    grep -qxF "$b" "$BATS_TEST_TMPDIR/all"
+    ! grep -vxF -e "$a" -e "$b" "$BATS_TEST_TMPDIR/all"
+    await 5 eval "[ \$(reload_count 'the former models are closed') = $((rounds + 1)) ]"
+    [[ $SEQD != */release/* ]] || [ "$(anonymous_kb)" -le $((first * 110 / 100 + 512)) ]
+}
