@@ -186,7 +186,7 @@ static inline const struct product *kernels_product(const struct kernels *kernel
 
 /* `isa` NULL or "" chooses the best the machine has; a name forces that set.  `gemm` is "own" or
  * "openblas" (which promises the tolerance only, not equal bits).
- * Errors: ERR_CONFIG: no such name, or the machine lacks the set. */
+ * Errors: ERR_CONFIG: no such name, or the machine lacks the set, or OpenBLAS. */
 int kernels_init(struct kernels *kernels, const char *isa, const char *gemm, struct error *err);
 
 /* From here on panels of bfloat16 are multiplied by the CPU's own instruction, twice as fast as
@@ -200,7 +200,9 @@ bool kernels_narrow_bf16(struct kernels *kernels);
  * the kernel that is wrong. */
 int kernels_check(const struct kernels *kernels, struct error *err);
 
-/* Once, before the first product: OpenBLAS with one thread.  Returns its description, static. */
-const char *blas_start(void);
+/* While there is no other thread: should OpenBLAS be loaded, it starts none. */
+void blas_prepare(void);
+/* Which OpenBLAS is loaded, or "none"; static. */
+const char *blas_description(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/mapped_file.h"
+#include "kernels/kernels.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
@@ -127,6 +128,7 @@ int main(int argc, char *argv[])
     struct error err = { 0 };
     enum command command;
     int code;
+    blas_prepare();
     signal(SIGXFSZ, SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error, like a full disk */
     if (configuration_read(&config, &command, argc, argv, environ, &err) < 0) {
         code = report(&err);

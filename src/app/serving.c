@@ -27,13 +27,13 @@ struct crew serving_crew(const struct configuration *config, double budget_cores
     return crew;
 }
 
-static void describe_build(struct metrics *metrics, const struct kernels *kernels, const char *blas)
+static void describe_build(struct metrics *metrics, const struct kernels *kernels)
 {
     struct buffer labels;
     buffer_init(&labels, 1024);
     metrics_label(&labels, "version", version_number());
     metrics_label(&labels, "commit", version_commit());
-    metrics_label(&labels, "blas", blas);
+    metrics_label(&labels, "blas", blas_description());
     metrics_label(&labels, "kernels", kernels->isa);
     if (labels.state == BUFFER_OK)
         gauge_set(metrics_gauge(metrics, "seqd_build_info",
@@ -45,7 +45,6 @@ static void describe_build(struct metrics *metrics, const struct kernels *kernel
 static int open_kernels(struct serving *serving, const struct configuration *config,
                         struct metrics *metrics, struct error *err)
 {
-    const char *blas = blas_start();
     if (kernels_init(&serving->kernels, config->isa, config->gemm, err) < 0 ||
         kernels_check(&serving->kernels, err) < 0)
         return -1;
@@ -53,9 +52,9 @@ static int open_kernels(struct serving *serving, const struct configuration *con
     log_begin(&line, LOG_INFO, "kernels");
     log_text(&line, "isa", serving->kernels.isa);
     log_text(&line, "gemm", serving->kernels.gemm_name);
-    log_text(&line, "blas", blas);
+    log_text(&line, "blas", blas_description());
     log_end(&line);
-    describe_build(metrics, &serving->kernels, blas);
+    describe_build(metrics, &serving->kernels);
     return 0;
 }
 

@@ -1,17 +1,55 @@
 /* The only file that knows OpenBLAS. */
 #include <cblas.h>
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "kernels_internal.h"
 
-const char *blas_start(void)
+/* Loaded by who needs it alone: it would start a thread a core before main, and each of them tries
+ * for ever to map 128 MiB where there is no room. */
+static struct {
+    __typeof__(cblas_sgemm) *sgemm;
+    char description[256];
+} library;
+
+void blas_prepare(void)
 {
-    static char description[256];
-    openblas_set_num_threads(1);
-    snprintf(description, sizeof description, "%s %s", openblas_get_config(),
-             openblas_get_corename());
-    return description;
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+int blas_load(struct error *err)
+{
+    static const char name[] = "libopenblas.so.0";
+    if (library.sgemm)
+        return 0;
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return error_set(err, ERR_CONFIG, "gemm \"openblas\" needs %s: %s", name, dlerror());
+    __typeof__(cblas_sgemm) *sgemm;
+    __typeof__(openblas_set_num_threads) *set_num_threads;
+    __typeof__(openblas_get_config) *get_config;
+    __typeof__(openblas_get_corename) *get_corename;
+    /* As POSIX has it: ISO C knows no conversion between pointers to data and to functions. */
+    *(void **)&sgemm = dlsym(handle, "cblas_sgemm");
+    *(void **)&set_num_threads = dlsym(handle, "openblas_set_num_threads");
+    *(void **)&get_config = dlsym(handle, "openblas_get_config");
+    *(void **)&get_corename = dlsym(handle, "openblas_get_corename");
+    if (!sgemm || !set_num_threads || !get_config || !get_corename) {
+        dlclose(handle);
+        return error_set(err, ERR_CONFIG, "gemm \"openblas\": %s is no OpenBLAS", name);
+    }
+    set_num_threads(1);
+    snprintf(library.description, sizeof library.description, "%s %s", get_config(),
+             get_corename());
+    library.sgemm = sgemm;
+    return 0;
+}
+
+const char *blas_description(void)
+{
+    return library.sgemm ? library.description : "none";
 }
 
 /* C (m, n) = A (m, k) · Bᵀ + beta · C, B is (n, k); strides in floats. */
@@ -28,9 +66,9 @@ struct blas {
 
 static void blas_nt(const struct blas *p)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n,
-                (blasint)p->k, 1.0f, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
-                p->beta, p->c, (blasint)p->c_stride);
+    library.sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n,
+                  (blasint)p->k, 1.0f, p->a, (blasint)p->a_stride, p->b, (blasint)p->b_stride,
+                  p->beta, p->c, (blasint)p->c_stride);
 }
 
 /* A block of w as floats: the stored ones, or a widened copy that fits `panel`. */

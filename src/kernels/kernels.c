@@ -91,6 +91,8 @@ int kernels_init_for(struct kernels *kernels, const struct cpu_features *feature
     kernels->products[PRODUCT_BF16] = kernels->products[PRODUCT_PANELS];
     kernels->gemm_name = "own";
     if (gemm && strcmp(gemm, "openblas") == 0) {
+        if (blas_load(err) < 0)
+            return -1;
         kernels->products[PRODUCT_ROWS] = product_openblas;
         kernels->gemm_name = "openblas";
     } else if (gemm && strcmp(gemm, "own") != 0) {

@@ -22,7 +22,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 for target; do
     "$clang" -std=c17 -D_GNU_SOURCE -Iinclude -g -O1 -pthread $flags \
         -fsanitize=fuzzer,$sanitizers -fno-sanitize-recover=all "tests/fuzz/fuzz_$target.c" \
-        $build/libseqd.a -ljansson -lopenblas -lm -o "$build/fuzz_$target"
+        $build/libseqd.a -ljansson -lm -o "$build/fuzz_$target"
     mkdir -p "$build/corpus/$target"
     echo "fuzz_$target: ${FUZZ_SECONDS:-60} s"
     "$build/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-60}" -max_len=16384 -timeout=5 \

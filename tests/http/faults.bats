@@ -96,3 +96,39 @@ has_given_up() {
     run -1 --separate-stderr "$SEQD" --model tests/kit/bart --listen "127.0.0.1:${url##*:}"
     jq -e 'select(.level == "error") | .message | contains("in use")' <<<"${stderr_lines[-1]}"
 }
+
+# Whatever room it is given it serves rightly, or says that there is no memory; it never hangs or
+# crashes.
+@test "with little address space it starts and answers, or says why not" {
+    [[ $SEQD == */release/* ]] || skip 'sanitizers reserve address space'
+    daemon_start --model tests/kit/bart
+    encode bart '[[5,6,2]]'
+    local right=$answer started=0 refused=0 kib
+    daemon_stop
+    for kib in 50000 100000 150000 200000 300000 400000 600000 800000 1200000 1600000 2400000; do
+        rm -f "$daemon_dir"/{exit,log}
+        (
+            ulimit -v "$kib"
+            "$SEQD" --listen 127.0.0.1:0 --model tests/kit/bart >"$daemon_dir/log" 2>&1 </dev/null &
+            echo $! >"$daemon_dir/pid"
+            code=0
+            wait $! || code=$?
+            echo $code >"$daemon_dir/exit"
+        ) 3>&- &
+        await 20 eval 'daemon_is_ready_or_gone 2>/dev/null'
+        if [ ! -e "$daemon_dir/exit" ]; then
+            daemon_pid=$(<"$daemon_dir/pid")
+            url=http://127.0.0.1:$(log_lines 'select(.message == "ready") | .port')
+            ask /v1/encode '{"model":"bart","input_ids":[[5,6,2]]}'
+            case $status in
+            200) [ "$answer" = "$right" ] && started=$((started + 1)) ;;
+            *) [ "$status" = 503 ] || [ "$status" = 000 ] ;;
+            esac
+            daemon_stop
+        else
+            refused=$((refused + 1))
+            case $(<"$daemon_dir/exit") in 1 | 127) ;; *) fail "$(tail -n 3 "$daemon_dir/log")" ;; esac
+        fi
+    done
+    [ $started -ge 1 ] && [ $refused -ge 1 ]
+}

@@ -102,7 +102,7 @@ names() {
     done
     [ "$(metric seqd_config_last_reload_successful)" = 0 ]
     [ "$(metric seqd_config_last_reload_success_timestamp_seconds)" = "$time" ]
-    ! curl -s "$url/metrics" | grep -q 'model="c"'
+    [ -z "$(curl -s "$url/metrics" | grep 'model="c"')" ]
     serves a=tests/kit/bart
     reload good
     [ "$(metric seqd_config_last_reload_successful)" = 1 ]
@@ -157,7 +157,8 @@ anonymous_kb() { awk '/^RssAnon:/ { print $2 }' "/proc/$daemon_pid/status"; }
     for i in 1 2 3 4; do
         (
             until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
-                curl -s -m 20 -w '\n%{http_code}\n' -d "$body" "$url/v1/encode"
+                curl -s -m 20 -w '\n%{http_code}\n' -H 'Content-Type: application/json' \
+                    -d "$body" "$url/v1/encode"
             done >"$BATS_TEST_TMPDIR/load.$i"
         ) 3>&- &
         clients+=($!)
@@ -170,12 +171,12 @@ anonymous_kb() { awk '/^RssAnon:/ { print $2 }' "/proc/$daemon_pid/status"; }
     done
     touch "$BATS_TEST_TMPDIR/enough"
     wait "${clients[@]}"
-    ! grep -hE '^[0-9]{3}$' "$BATS_TEST_TMPDIR"/load.* | grep -qv 200
+    [ -z "$(grep -hE '^[0-9]{3}$' "$BATS_TEST_TMPDIR"/load.* | grep -v 200)" ]
     jq -c 'select(type == "object") | .data' "$BATS_TEST_TMPDIR"/load.* >"$BATS_TEST_TMPDIR/all"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/all")" -gt 20 ]
     grep -qxF "$a" "$BATS_TEST_TMPDIR/all"
     grep -qxF "$b" "$BATS_TEST_TMPDIR/all"
-    ! grep -vxF -e "$a" -e "$b" "$BATS_TEST_TMPDIR/all"
+    [ -z "$(grep -vxF -e "$a" -e "$b" "$BATS_TEST_TMPDIR/all")" ]
     await 5 eval "[ \$(reload_count 'the former models are closed') = $((rounds + 1)) ]"
     [[ $SEQD != */release/* ]] || [ "$(anonymous_kb)" -le $((first * 110 / 100 + 512)) ]
 }

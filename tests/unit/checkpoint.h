@@ -34,7 +34,6 @@ static inline int checkpoint_setup(void **state)
     struct error err = { 0 };
     (void)state;
     log_set_level(LOG_ERROR);
-    blas_start();
     return kernels_init(&checkpoint_kernels, "", "own", &err);
 }
 
