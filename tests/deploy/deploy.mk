@@ -1,0 +1,8 @@
+# Tests of deploy/ and of the image, on the real things.  They need root on Debian, install what
+# they use, and are no part of `test`.
+
+.PHONY: test-docker test-prometheus
+test-docker: ## build the image and run it with podman and runc
+	@tests/docker/check.sh
+test-prometheus: $(B)/seqd ## a real Prometheus scrapes; rules, alerts, the dashboard's queries
+	@tests/deploy/prometheus.sh $<
