@@ -1,8 +1,10 @@
 # Tests of deploy/ and of the image, on the real things.  They need root on Debian, install what
 # they use, and are no part of `test`.
 
-.PHONY: test-docker test-prometheus
+.PHONY: test-docker test-deploy test-prometheus
 test-docker: ## build the image and run it with podman and runc
 	@tests/docker/check.sh
+test-deploy: $(B)/seqd ## deploy/ run for real: replicas behind HAProxy
+	@for part in scale_out; do tests/deploy/$$part.sh $< || exit 1; done
 test-prometheus: $(B)/seqd ## a real Prometheus scrapes; rules, alerts, the dashboard's queries
 	@tests/deploy/prometheus.sh $<
