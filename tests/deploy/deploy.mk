@@ -2,8 +2,9 @@
 # they use, and are no part of `test`.
 
 .PHONY: test-docker test-deploy test-prometheus
-test-docker: ## build the image and run it with podman and runc
+test-docker: ## build the image and run it: podman and runc, then a real Docker engine
 	@tests/docker/check.sh
+	@tests/docker/engine.sh
 test-deploy: $(B)/seqd ## deploy/ run for real: replicas behind HAProxy
 	@for part in scale_out; do tests/deploy/$$part.sh $< || exit 1; done
 test-prometheus: $(B)/seqd ## a real Prometheus scrapes; rules, alerts, the dashboard's queries
