@@ -5,7 +5,7 @@
 test-docker: ## build the image and run it: podman and runc, then a real Docker engine
 	@tests/docker/check.sh
 	@tests/docker/engine.sh
-test-deploy: $(B)/seqd ## deploy/ run for real: replicas behind HAProxy
-	@for part in scale_out; do tests/deploy/$$part.sh $< || exit 1; done
+test-deploy: $(B)/seqd ## deploy/ linted and run: HAProxy, Kubernetes' pod, compose, systemd
+	@for part in lint scale_out kube compose systemd; do tests/deploy/$$part.sh $< || exit 1; done
 test-prometheus: $(B)/seqd ## a real Prometheus scrapes; rules, alerts, the dashboard's queries
 	@tests/deploy/prometheus.sh $<
