@@ -3,7 +3,8 @@
 
 usage: dashboard.py lint DASHBOARD RULES     checks the form; writes the queries as recording rules
        dashboard.py live DASHBOARD PROMETHEUS DAEMON SECONDS   asks them all while there is load
-       dashboard.py tested ALERTS TESTS      every alert is seen firing, and seen not firing
+       dashboard.py tested ALERTS TESTS      a test sees each alert fire
+       dashboard.py named API DASHBOARD_OR_RULES...   every metric is one of the interface
 Prints the faults; exit code 1 if there is one.
 """
 import json
@@ -147,8 +148,22 @@ def tested(alerts_path, tests_path):
         yield "no alerts"
 
 
+def named(api_path, *paths):
+    """An alert on a misspelled metric never fires, and nobody sees it."""
+    with open(api_path, encoding="utf-8") as file:
+        known = set(re.findall(r"\b(seqd_[a-z_]+|process_[a-z_]+)", file.read()))
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            used = set(re.findall(r"(?<![:.\w])(seqd_[a-z_]+)(?!:)\b", file.read()))
+        for name in sorted(used):
+            if re.sub("_(bucket|sum|count)$", "", name) not in known:
+                yield f"{path}: {name} is no metric of {api_path}"
+        if not used:
+            yield f"{path}: no metrics"
+
+
 def main():
-    tasks = {"lint": lint, "live": live, "tested": tested}
+    tasks = {"lint": lint, "live": live, "tested": tested, "named": named}
     if len(sys.argv) < 4 or sys.argv[1] not in tasks:
         sys.exit(__doc__)
     faults = list(tasks[sys.argv[1]](*sys.argv[2:]))

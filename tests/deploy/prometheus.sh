@@ -26,6 +26,8 @@ check 'the rules are valid' promtool check rules --lint-fatal "$conf/rules.yaml"
 check 'every alert fires when it must and not else' promtool test rules "$conf/rules_test.yaml"
 check 'every alert has a test' python3 tests/deploy/dashboard.py tested "$conf/alerts.yaml" \
     "$conf/rules_test.yaml"
+check 'every metric is one of the interface' python3 tests/deploy/dashboard.py named docs/api.md \
+    "$conf/rules.yaml" "$conf/alerts.yaml" deploy/grafana/dashboards/seqd.json
 check 'the dashboard is well-formed' python3 tests/deploy/dashboard.py lint \
     deploy/grafana/dashboards/seqd.json "$scratch/queries.yaml"
 check 'its queries are PromQL' promtool check rules --lint=none "$scratch/queries.yaml"
