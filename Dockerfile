@@ -1,4 +1,6 @@
-# seqd with the bundled model.  Another one:
+# seqd with the bundled model.
+#   docker build -t seqd --build-arg VERSION=$(cat VERSION) .
+# Another model:
 #   docker run -v /models/mine:/model:ro seqd --model /model
 ARG BASE=debian:bookworm-slim
 
@@ -17,13 +19,15 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends \
         libjansson4 libmicrohttpd12 libopenblas0-pthread libpcre2-8-0 libutf8proc2 \
         libxxhash0 libyaml-0-2 \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* /var/cache/debconf/*-old /var/log/apt /var/log/dpkg.log
 COPY --from=build /image /
 COPY models/g2p /usr/local/share/seqd/g2p
 ARG COMMIT=unknown
+ARG VERSION=unknown
 LABEL org.opencontainers.image.title="seqd" \
       org.opencontainers.image.description="Encoder-decoder Transformers on CPUs over HTTP" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
 # A container's port is reached from outside of it, so the daemon must listen beyond its loopback;
 # who publishes the port decides who may ask.  The delay lets a load balancer see /readyz first.

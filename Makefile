@@ -32,7 +32,7 @@ TESTS   := test test-unit test-kit test-http
 NEEDED  := $(if $(filter $(TESTS),$(MAKECMDGOALS)),test-deps) \
            $(if $(filter run,$(MAKECMDGOALS)),deps)
 
-.PHONY: all run lint test-real test-docker clean install uninstall help deps test-deps
+.PHONY: all run lint test-real clean install uninstall help deps test-deps
 .PHONY: FORCE test-emulated test-import test-parity parity-table fuzz $(TESTS)
 .SECONDARY:
 
@@ -51,8 +51,6 @@ test-unit test-kit test-http lint:
 
 fuzz: ## run the fuzzers of tests/fuzz, FUZZ_SECONDS (60) each, with clang (not part of `test`)
 	@tests/fuzz/run.sh
-test-docker: ## build the image and run it (needs root; not part of `test`)
-	@tests/docker/check.sh
 test-emulated: $(B)/seqd ## kernels on emulated CPUs, where Bochs and qemu are (not part of `test`)
 	@tests/emulated/run.sh $(B)
 test-import: $(B)/seqd ## only tests/import: tutorials' checkpoints, where PYTHON has PyTorch
@@ -74,7 +72,8 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf build
 help: ## show this
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile bench/bench.mk | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(filter %.mk Makefile,$(MAKEFILE_LIST)) |\
+	    expand -t 20
 	@sed -n '3,4s/^# //p' Makefile
 
 $(B)/seqd: $(B)/src/app/main.o $(B)/libseqd.a
@@ -90,7 +89,7 @@ $(B)/libseqd.a: $(LIB_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-include src/kernels/isa.mk bench/bench.mk
+include src/kernels/isa.mk $(wildcard bench/*.mk tests/*/*.mk)
 
 $(B)/src/app/version.o: DEFS := -DSEQD_VERSION='"$(VERSION)"' -DSEQD_COMMIT='"$(COMMIT)"'
 $(B)/src/app/version.o: $(B)/version

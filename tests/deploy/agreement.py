@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What several files of deploy/ say must agree, and with the daemon's defaults.
+
+usage: agreement.py MANIFESTS COMPOSE UNIT DOCKERFILE SEQD_YAML ADAPTER
+Prints the faults; exit code 1 if there is one.  Needs PyYAML.
+"""
+import re
+import sys
+
+import yaml
+
+LAST_ANSWERS_S = 5
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def drain_seconds(environment, dockerfile, defaults):
+    """Delay and timeout as a container has them: environment, else image, else the daemon's."""
+    image = dict(re.findall(r"(SEQD_\w+)=(\S+)", dockerfile))
+    delay = environment.get("SEQD_SERVER_DRAIN_DELAY_MS", image["SEQD_SERVER_DRAIN_DELAY_MS"])
+    request = re.search(r"^  request_timeout_ms: (\d+)$", defaults, re.M)[1]
+    timeout = environment.get("SEQD_SERVER_DRAIN_TIMEOUT_MS", request)
+    return (int(delay) + int(timeout)) / 1000
+
+
+def kubernetes_faults(documents, dockerfile, defaults):
+    kinds = {document["kind"]: document for document in documents}
+    wanted = {"Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget",
+              "NetworkPolicy", "ServiceMonitor"}
+    if wanted - kinds.keys():
+        yield f"not there: {wanted - kinds.keys()}"
+        return
+    deployment = kinds["Deployment"]["spec"]
+    pod, labels = deployment["template"]["spec"], deployment["template"]["metadata"]["labels"]
+    container = pod["containers"][0]
+    environment = {item["name"]: item["value"] for item in container["env"]}
+    needed = drain_seconds(environment, dockerfile, defaults) + LAST_ANSWERS_S
+    if pod["terminationGracePeriodSeconds"] < needed:
+        yield f"terminationGracePeriodSeconds is less than {needed}"
+
+    # An empty selector is every pod of the namespace.
+    selectors = {"Deployment": deployment["selector"]["matchLabels"],
+                 "Service": kinds["Service"]["spec"]["selector"],
+                 "PodDisruptionBudget": kinds["PodDisruptionBudget"]["spec"]["selector"].get(
+                     "matchLabels"),
+                 "NetworkPolicy": kinds["NetworkPolicy"]["spec"]["podSelector"].get("matchLabels")}
+    for kind, selector in selectors.items():
+        if not selector or not selector.items() <= labels.items():
+            yield f"{kind} does not select the pod: {selector}"
+    monitored = kinds["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
+    if not monitored.items() <= kinds["Service"]["metadata"]["labels"].items():
+        yield "ServiceMonitor does not select the Service"
+    ports = {port["name"] for port in container["ports"]}
+    probes = [container[probe]["httpGet"] for probe in
+              ("startupProbe", "readinessProbe", "livenessProbe")]
+    if {probe["port"] for probe in probes} - ports:
+        yield "a probe asks a port that is none"
+    if [probe["path"] for probe in probes] != ["/readyz", "/readyz", "/livez"]:
+        yield "probes ask other paths"
+    if kinds["Service"]["spec"]["ports"][0]["targetPort"] not in ports:
+        yield "the Service's port is none of the pod"
+    if kinds["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] != \
+            kinds["Deployment"]["metadata"]["name"]:
+        yield "the HPA scales something else"
+
+    # Pod security standard "restricted", and a root that cannot be written to.
+    secure = container["securityContext"]
+    user = int(re.search(r"^USER (\d+)", dockerfile, re.M)[1])
+    if not (pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == user
+            and pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            and secure["allowPrivilegeEscalation"] is False
+            and secure["capabilities"] == {"drop": ["ALL"]}
+            and secure["readOnlyRootFilesystem"] is True):
+        yield "the pod is not restricted"
+
+
+def metric_faults(documents, adapter):
+    for document in documents:
+        if document["kind"] == "HorizontalPodAutoscaler":
+            scaled = document["spec"]["metrics"][0]["external"]["metric"]["name"]
+    rule = adapter["rules"]["external"][0]
+    if rule["name"]["as"] != scaled:
+        yield "the adapter offers another metric than the HPA asks for"
+    if not rule["metricsQuery"].startswith("max by"):
+        yield "the adapter's metric is no maximum"
+
+
+def main():
+    documents = list(yaml.safe_load_all(read(sys.argv[1])))
+    compose, unit = yaml.safe_load(read(sys.argv[2])), read(sys.argv[3])
+    dockerfile, defaults = read(sys.argv[4]), read(sys.argv[5])
+    adapter = yaml.safe_load(read(sys.argv[6]))
+    faults = list(kubernetes_faults(documents, dockerfile, defaults))
+    faults += metric_faults(documents, adapter)
+    needed = drain_seconds({}, dockerfile, defaults) + LAST_ANSWERS_S
+    grace = compose["services"]["seqd"]["stop_grace_period"]
+    if int(grace.rstrip("s")) < needed:
+        faults.append(f"compose's stop_grace_period is less than {needed} s")
+    if int(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.M)[1]) < needed:
+        faults.append(f"TimeoutStopSec is less than {needed}")
+    print("\n".join(faults), end="")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
