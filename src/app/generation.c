@@ -11,6 +11,8 @@ struct generation *generation_create(struct configuration *config)
     *config = (struct configuration){ 0 };
     generation->service.limits = &generation->config.limits;
     generation->service.hosts = generation->config.server.hosts;
+    generation->service.log_access = generation->config.log_access;
+    generation->service.log_client_address = generation->config.log_client_address;
     return generation;
 }
 

@@ -4,7 +4,7 @@
 
 #include "exchange.h"
 
-/* Fills id and traceparent from the head of the request. */
+/* Fills id, traceparent and, if it is logged, the client's address from the head of the request. */
 void access_identify(struct exchange *exchange);
 
 /* The method if it is one that HTTP has, else "other": a label must come from a closed set. */
@@ -14,7 +14,8 @@ const char *access_method(const char *method);
 void access_count(const struct exchange *exchange);
 void access_observe(const struct exchange *exchange);
 
-/* One line; of probes at debug level.  Never tokens, texts or paths. */
+/* One line, if the service logs them; of probes at debug level.  Never tokens or texts, and a path
+ * only where it is no route. */
 void access_log(const struct exchange *exchange);
 
 #endif
