@@ -12,6 +12,7 @@
 
 struct serving {
     struct kernels kernels;
+    const char *blas; /* static: which one */
     struct wakeup *wakeup;
     struct watcher *watcher;
     struct registry registry;
@@ -28,6 +29,9 @@ struct crew serving_crew(const struct configuration *config, double budget_cores
  * Errors: ERR_CONFIG, ERR_IO, ERR_BAD_MODEL, ERR_NO_MEMORY, ERR_INTERNAL (a kernel is wrong). */
 int serving_open(struct serving *serving, const struct configuration *config, struct crew crew,
                  struct metrics *metrics, struct error *err);
+
+/* What is open is what is served from now on, as metrics tell. */
+void serving_publish(const struct serving *serving, struct metrics *metrics);
 
 /* No worker runs any more and no request is left. */
 void serving_close(struct serving *serving);

@@ -27,25 +27,10 @@ struct crew serving_crew(const struct configuration *config, double budget_cores
     return crew;
 }
 
-static void describe_build(struct metrics *metrics, const struct kernels *kernels, const char *blas)
-{
-    struct buffer labels;
-    buffer_init(&labels, 1024);
-    metrics_label(&labels, "version", version_number());
-    metrics_label(&labels, "commit", version_commit());
-    metrics_label(&labels, "blas", blas);
-    metrics_label(&labels, "kernels", kernels->isa);
-    if (labels.state == BUFFER_OK)
-        gauge_set(metrics_gauge(metrics, "seqd_build_info",
-                                "Always 1; which build runs, and on which kernels.", labels.data),
-                  1);
-    buffer_free(&labels);
-}
-
 static int open_kernels(struct serving *serving, const struct configuration *config,
-                        struct metrics *metrics, struct error *err)
+                        struct error *err)
 {
-    const char *blas = blas_start();
+    serving->blas = blas_start();
     if (kernels_init(&serving->kernels, config->isa, config->gemm, err) < 0 ||
         kernels_check(&serving->kernels, err) < 0)
         return -1;
@@ -53,9 +38,8 @@ static int open_kernels(struct serving *serving, const struct configuration *con
     log_begin(&line, LOG_INFO, "kernels");
     log_text(&line, "isa", serving->kernels.isa);
     log_text(&line, "gemm", serving->kernels.gemm_name);
-    log_text(&line, "blas", blas);
+    log_text(&line, "blas", serving->blas);
     log_end(&line);
-    describe_build(metrics, &serving->kernels, blas);
     return 0;
 }
 
@@ -105,7 +89,7 @@ int serving_open(struct serving *serving, const struct configuration *config, st
                  struct metrics *metrics, struct error *err)
 {
     *serving = (struct serving){ .crew = crew };
-    if (open_kernels(serving, config, metrics, err) < 0)
+    if (open_kernels(serving, config, err) < 0)
         return -1;
     serving->wakeup = wakeup_create();
     serving->registry.models = mem_alloc(config->model_count, sizeof *serving->registry.models);
@@ -121,6 +105,29 @@ int serving_open(struct serving *serving, const struct configuration *config, st
         serving->engines[i] = served->engine;
     }
     return 0;
+}
+
+static void describe_build(const struct serving *serving, struct metrics *metrics)
+{
+    struct buffer labels;
+    buffer_init(&labels, 1024);
+    metrics_label(&labels, "version", version_number());
+    metrics_label(&labels, "commit", version_commit());
+    metrics_label(&labels, "blas", serving->blas);
+    metrics_label(&labels, "kernels", serving->kernels.isa);
+    metrics_hide(metrics, "seqd_build_info", "version", version_number()); /* on other kernels */
+    if (labels.state == BUFFER_OK)
+        gauge_set(metrics_gauge(metrics, "seqd_build_info",
+                                "Always 1; which build runs, and on which kernels.", labels.data),
+                  1);
+    buffer_free(&labels);
+}
+
+void serving_publish(const struct serving *serving, struct metrics *metrics)
+{
+    describe_build(serving, metrics);
+    for (size_t i = 0; i < serving->registry.count; i++)
+        engine_publish(serving->engines[i]);
 }
 
 void serving_close(struct serving *serving)

@@ -65,36 +65,80 @@ static const char *route_label(const struct exchange *exchange)
     return exchange->admission.route ? exchange->admission.route->label : "other";
 }
 
-void access_count(const struct exchange *exchange)
+static struct counter *request_counter(struct metrics *metrics, const char *route,
+                                       const char *method, unsigned code)
 {
     char status[12];
-    snprintf(status, sizeof status, "%u", exchange->status);
+    snprintf(status, sizeof status, "%u", code);
     struct buffer labels;
     buffer_init(&labels, 1024);
-    metrics_label(&labels, "route", route_label(exchange));
-    metrics_label(&labels, "method", exchange->method);
+    metrics_label(&labels, "route", route);
+    metrics_label(&labels, "method", method);
     metrics_label(&labels, "status", status);
-    if (labels.state == BUFFER_OK)
-        counter_add(metrics_counter(exchange->server->metrics, "seqd_http_requests_total",
-                                    "Answered requests.", labels.data),
-                    1);
+    struct counter *counter = labels.state == BUFFER_OK
+                                  ? metrics_counter(metrics, "seqd_http_requests_total",
+                                                    "Answered requests.", labels.data)
+                                  : NULL;
     buffer_free(&labels);
+    return counter;
+}
+
+static struct histogram *duration_histogram(struct metrics *metrics, const char *route,
+                                            const char *model)
+{
+    struct buffer labels;
+    buffer_init(&labels, 4096);
+    metrics_label(&labels, "route", route);
+    metrics_label(&labels, "model", model);
+    struct histogram *histogram =
+        labels.state == BUFFER_OK
+            ? metrics_histogram(metrics, "seqd_request_duration_seconds",
+                                "Time from the last byte of an accepted request to its answer.",
+                                labels.data, metrics_seconds_bounds, METRICS_SECONDS_BOUNDS)
+            : NULL;
+    buffer_free(&labels);
+    return histogram;
+}
+
+void access_prepare(struct metrics *metrics)
+{
+    static const unsigned statuses[] = { 200, 400, 413, 429, 499, 500, 503, 504 };
+    size_t count;
+    const struct route *routes = routes_all(&count);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof statuses / sizeof *statuses; k++)
+            if (routes[i].kind == ROUTE_WORK)
+                request_counter(metrics, routes[i].label, "POST", statuses[k]);
+}
+
+void access_prepare_models(struct metrics *metrics, const struct registry *registry)
+{
+    size_t count;
+    const struct route *routes = routes_all(&count);
+    for (size_t i = 0; registry && i < registry->count; i++) {
+        const struct served_model *served = &registry->models[i];
+        const bool generates = config_generates(&served->model->config);
+        for (size_t k = 0; k < count; k++)
+            if (routes[k].kind == ROUTE_WORK && (generates || routes[k].work == REQUEST_ENCODE))
+                duration_histogram(metrics, routes[k].label, served->name);
+    }
+}
+
+void access_count(const struct exchange *exchange)
+{
+    struct counter *counter = request_counter(exchange->server->metrics, route_label(exchange),
+                                              exchange->method, exchange->status);
+    if (counter)
+        counter_add(counter, 1);
 }
 
 void access_observe(const struct exchange *exchange)
 {
-    struct buffer labels;
-    buffer_init(&labels, 4096);
-    metrics_label(&labels, "route", route_label(exchange));
-    metrics_label(&labels, "model", exchange->job.served->name);
-    if (labels.state == BUFFER_OK)
-        histogram_observe(
-            metrics_histogram(exchange->server->metrics, "seqd_request_duration_seconds",
-                              "Time from the last byte of an accepted request to its "
-                              "answer.",
-                              labels.data, metrics_request_bounds, METRICS_REQUEST_BOUNDS),
-            (double)(clock_ns() - exchange->received_ns) / (double)NS_PER_S);
-    buffer_free(&labels);
+    struct histogram *histogram = duration_histogram(
+        exchange->server->metrics, route_label(exchange), exchange->job.served->name);
+    if (histogram)
+        histogram_observe(histogram,
+                          (double)(clock_ns() - exchange->received_ns) / (double)NS_PER_S);
 }
 
 static void log_ms(struct log_line *line, const char *name, uint64_t ns)

@@ -10,6 +10,11 @@ void access_identify(struct exchange *exchange);
 /* The method if it is one that HTTP has, else "other": a label must come from a closed set. */
 const char *access_method(const char *method);
 
+/* Makes the series that alerts look at, so that they are 0 before anything happens: answers of model
+ * routes, and how long those of each model (NULL: none yet) took. */
+void access_prepare(struct metrics *metrics);
+void access_prepare_models(struct metrics *metrics, const struct registry *registry);
+
 /* One more answered request, and how long an accepted one took. */
 void access_count(const struct exchange *exchange);
 void access_observe(const struct exchange *exchange);
