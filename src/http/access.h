@@ -4,14 +4,15 @@
 
 #include "exchange.h"
 
-/* Fills id, traceparent and, if it is logged, the client's address from the head of the request. */
+/* Fills id, traceparent and, if it is logged, the client's address from the head of the request.
+ */
 void access_identify(struct exchange *exchange);
 
 /* The method if it is one that HTTP has, else "other": a label must come from a closed set. */
 const char *access_method(const char *method);
 
-/* Makes the series that alerts look at, so that they are 0 before anything happens: answers of model
- * routes, and how long those of each model (NULL: none yet) took. */
+/* Makes the series that alerts look at, so that they are 0 before anything happens: answers of
+ * model routes, and how long those of each model (NULL: none yet) took. */
 void access_prepare(struct metrics *metrics);
 void access_prepare_models(struct metrics *metrics, const struct registry *registry);
 
