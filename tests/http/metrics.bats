@@ -110,6 +110,24 @@ seqd_x_bucket{a="c",le="1.0"} 2\nseqd_x_bucket{a="c",le="+Inf"} 2\nseqd_x_count{
     grep -qx 'process_resident_memory_bytes gauge' "$BATS_TEST_TMPDIR/types"
 }
 
+# Names and types, as `name type` lines.
+documented() {
+    sed -n '/^## Metrics/,$p' docs/api.md | awk '/^\| (counter|histogram|gauge) / { type = $2 }
+        match($0, /^\| `[^|]*\|/) {
+            n = split(substr($0, 3, RLENGTH - 3), names, /[^a-z_]+/)
+            for (i = 1; i <= n; i++) if (names[i] != "") print names[i], type
+        }' | sort
+}
+
+@test "docs/api.md has every metric that there is, and no other" {
+    [ "$(documented | wc -l)" -gt 40 ]
+    [ -z "$(comm -13 <(documented) <(scrape | sed -n 's/^# TYPE //p' | sort))" ]
+    local missing
+    missing=$(comm -23 <(documented) <(scrape | sed -n 's/^# TYPE //p' | sort))
+    # Only a machine that shows control groups can tell how long it throttled.
+    [ -z "${missing#seqd_cpu_throttled_seconds_total counter}" ] || fail "$missing"
+}
+
 @test "counters count" {
     local names=('seqd_http_requests_total{route="/v1/generate",method="POST",status="200"}'
         'seqd_http_requests_total{route="/v1/generate",method="POST",status="400"}'
@@ -258,6 +276,45 @@ teardown() {
     [ -n "${first-}" ] || return 0
     daemon_stop
     daemon_dir=${first[0]} daemon_pid=${first[1]} url=${first[2]}
+}
+
+reloaded() { # MESSAGE: waits until the log has it once more
+    local before
+    before=$(log_lines "select(.message | startswith(\"$1\"))" | wc -l)
+    kill -HUP "$daemon_pid"
+    await 10 eval "[ \$(log_lines 'select(.message | startswith(\"$1\"))' | wc -l) -gt $before ]"
+}
+
+configure() { # FOLDER WORKERS QUEUE [MORE_MODELS]
+    printf 'models: [{name: m, path: %s}%s]\nengine: {workers: %s, threads: 1}
+limits: {queue_sequences: %s}\n' "$1" "${4-}" "$2" "$3" >"$BATS_TEST_TMPDIR/seqd.yaml"
+}
+
+@test "a refused reload changes no series, a good one leaves none of what is gone" {
+    configure tests/kit/marian 3 5000
+    daemon_start_other --config "$BATS_TEST_TMPDIR/seqd.yaml"
+    local before limit='seqd_queue_limit_sequences{model="m"}'
+    ok /v1/encode '{"input_ids":[[5]],"pooling":"mean"}'
+    scrape >/dev/null
+    before=$(names)
+    grep -qF 'seqd_model_info{model="m",family="marian",dtype="float32"}' <<<"$before"
+    configure tests/kit/marian_f16 4 6000 ', {name: new, path: tests/kit/bart}, {name: x, path: /x}'
+    reloaded 'SIGHUP: what was served is served on'
+    [ "$(names)" = "$before" ] || fail "$(diff <(echo "$before") <(names))"
+    [ "$(metric "$limit")" = 5000 ]
+    configure tests/kit/marian_f16 1 6000
+    reloaded reloaded
+    await 5 eval 'log_lines .message | grep -q "the former models are closed"'
+    [ "$(metric "$limit")" = 6000 ]
+    [ "$(diff <(echo "$before") <(names) | sed -n '/^[<>]/p' | sort)" = \
+        '< seqd_model_info{model="m",family="marian",dtype="float32"}
+< seqd_worker_busy_seconds_total{worker="1"}
+< seqd_worker_busy_seconds_total{worker="2"}
+< seqd_worker_last_step_timestamp_seconds{worker="1"}
+< seqd_worker_last_step_timestamp_seconds{worker="2"}
+> seqd_model_info{model="m",family="marian",dtype="float16"}' ] ||
+        fail "$(diff <(echo "$before") <(names))"
+    [ "$(metric 'seqd_http_requests_total{route="/v1/encode",method="POST",status="200"}')" = 1 ]
 }
 
 # The lists of bounds of all histograms, each with how it is written.
