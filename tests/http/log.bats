@@ -133,6 +133,29 @@ says() { # JQ_EXPRESSION [JQ_OPTION...]: of the line
     says '.client == "127.0.0.1"'
 }
 
+@test "a NaN is a 500 whose two lines have its id, is counted, and leaves nothing behind" {
+    local folder=$BATS_TEST_TMPDIR/nan line name trace=00-0af7651916cd43dd8448eb211c80319c-00-01
+    cp -rL tests/kit/vanilla_post "$folder"
+    # The decoder's last weights: all bits set are no number.
+    truncate -s -4096 "$folder/model.safetensors"
+    head -c 4096 /dev/zero | tr '\0' '\377' >>"$folder/model.safetensors"
+    daemon_start --model m="$folder"
+    for route in generate score; do
+        refused 500 nonfinite_output - /v1/$route "$(jq -nc --arg route $route \
+            '{input_ids: [[5, 6, 3], [7, 3]]} +
+                if $route == "score" then {target_ids: [[5], [6]]} else {} end')" \
+            -H "X-Request-Id: $route" -H "traceparent: $trace"
+        line_of $route
+        says '.status == 500 and .error == "nonfinite_output" and .rows == 2'
+        log_lines "select(.level == \"error\" and .request_id == \"$route\" and
+            .traceparent == \"$trace\" and (.message | test(\"not finite\")))" | grep .
+    done
+    [ "$(metric 'seqd_nonfinite_outputs_total{model="m"}')" -ge 2 ]
+    for name in queue_sequences active_sequences kv_cache_bytes; do
+        [ "$(metric "seqd_$name{model=\"m\"}")" = 0 ]
+    done
+}
+
 @test "without log.access there is no line, until SIGHUP brings it back" {
     local config=$BATS_TEST_TMPDIR/seqd.yaml line
     printf 'models: [{name: m, path: tests/kit/vanilla_post}]\nlog: {access: false}\n' >"$config"
