@@ -42,6 +42,7 @@ struct configuration {
     const char *gemm;            /* static */
     bool metrics_enabled;
     const char *log_level; /* static */
+    bool log_access, log_client_address;
 
     struct model_entry *models; /* (model_count), owned */
     size_t model_count;

@@ -37,8 +37,8 @@ void generation_cancel(struct generation *generation);
 /* From whatever state; no request is with an engine.  In two steps where the server must go between
  * them: its threads submit to the engines. */
 void generation_stop_workers(struct generation *generation);
-/* Models that `served` (NULL: nothing) does not have leave `metrics`. */
+/* Models and workers that `served` does not have leave `metrics`; NULL: they stay. */
 void generation_close(struct generation **generation, struct metrics *metrics,
-                      const struct registry *served);
+                      const struct serving *served);
 
 #endif

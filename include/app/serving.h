@@ -29,6 +29,9 @@ struct crew serving_crew(const struct configuration *config, double budget_cores
 int serving_open(struct serving *serving, const struct configuration *config, struct crew crew,
                  struct metrics *metrics, struct error *err);
 
+/* What is open is what is served from now on, as metrics tell. */
+void serving_publish(const struct serving *serving, struct metrics *metrics);
+
 /* No worker runs any more and no request is left. */
 void serving_close(struct serving *serving);
 

@@ -35,9 +35,10 @@ struct histogram *metrics_histogram(struct metrics *metrics, const char *name, c
 void metrics_read(struct metrics *metrics, const char *name, const char *help, const char *labels,
                   double (*read)(void *context), void *context);
 
-/* Buckets of what a client waits for, seconds: 5 ms to 2 minutes. */
-enum { METRICS_REQUEST_BOUNDS = 14 };
-extern const double metrics_request_bounds[METRICS_REQUEST_BOUNDS];
+/* The buckets of every duration, seconds: half a millisecond, a step of a small model, to two
+ * minutes, a request with all its waiting.  One list, so that durations can be compared. */
+enum { METRICS_SECONDS_BOUNDS = 17 };
+extern const double metrics_seconds_bounds[METRICS_SECONDS_BOUNDS];
 
 void counter_add(struct counter *counter, double amount); /* amount ≥ 0 */
 double counter_value(const struct counter *counter);
@@ -49,9 +50,9 @@ void histogram_observe(struct histogram *histogram, double value);
 /* Appends name="value" to `out`, escaped, with a comma before it unless it is the first there. */
 void metrics_label(struct buffer *out, const char *name, const char *value);
 
-/* Series that carry this label are not rendered until they are asked for again; they keep their
- * values. */
-void metrics_hide(struct metrics *metrics, const char *name, const char *value);
+/* Series of the family (NULL: of any) that carry this label are not rendered until they are asked
+ * for again; they keep their values. */
+void metrics_hide(struct metrics *metrics, const char *family, const char *name, const char *value);
 
 /* The whole registry, families in the order of their making, each with one HELP and one TYPE. */
 void metrics_render(struct metrics *metrics, struct buffer *out);

@@ -7,12 +7,14 @@
 #define HTTP_SERVICE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "serve/registry.h"
 
 struct service {
     const struct limits *limits;
     char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated, or NULL */
+    bool log_access, log_client_address;       /* a line for each request; with who asked */
     _Atomic(const struct registry *) registry; /* NULL while the models are being loaded */
     atomic_size_t users;                       /* requests that are answered from it */
 };

@@ -122,6 +122,12 @@ const struct config_key config_keys[] = {
       "Whether GET /metrics answers." },
     { "log.level", CONFIG_CHOICE, "", "info", 0, 0, config_log_levels, NULL, AT(log_level),
       "The least that is logged." },
+    { "log.access", CONFIG_BOOL, "", "true", 0, 0, NULL, NULL, AT(log_access),
+      "A line for each request, at info (probes: at debug), with ids, sizes and times, never texts "
+      "or tokens.  Without it errors of the daemon are logged all the same." },
+    { "log.client_address", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL, AT(log_client_address),
+      "Whether that line has the address of the client, or of the proxy it came through; in some "
+      "places that is personal data." },
 };
 /* clang-format on */
 

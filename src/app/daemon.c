@@ -126,6 +126,7 @@ static int start(struct daemon *daemon, struct configuration *config, struct err
         watchdog_start(&daemon->watchdog, err) < 0 ||
         generation_open(daemon->current, crew, daemon->metrics, daemon->watchdog, err) < 0)
         return -1;
+    serving_publish(&daemon->current->serving, daemon->metrics);
     server_set_registry(daemon->server, &daemon->current->serving.registry);
     count_reload(daemon, true);
     log_ready(daemon);
@@ -142,7 +143,7 @@ static void close_unused(struct daemon *daemon)
             continue;
         }
         *place = generation->older;
-        generation_close(&generation, daemon->metrics, &daemon->current->serving.registry);
+        generation_close(&generation, daemon->metrics, &daemon->current->serving);
         log_write(LOG_INFO, "the former models are closed");
     }
 }
@@ -159,6 +160,7 @@ static void reload(struct daemon *daemon)
         log_write(LOG_ERROR, "SIGHUP: what was served is served on: %s", err.message);
         return;
     }
+    serving_publish(&next->serving, daemon->metrics);
     server_set_service(daemon->server, &next->service);
     daemon->current = next;
     former->older = daemon->replaced;

@@ -1,5 +1,7 @@
 #include "app/generation.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 
 struct generation *generation_create(struct configuration *config)
@@ -11,6 +13,8 @@ struct generation *generation_create(struct configuration *config)
     *config = (struct configuration){ 0 };
     generation->service.limits = &generation->config.limits;
     generation->service.hosts = generation->config.server.hosts;
+    generation->service.log_access = generation->config.log_access;
+    generation->service.log_client_address = generation->config.log_client_address;
     return generation;
 }
 
@@ -48,26 +52,37 @@ void generation_stop_workers(struct generation *generation)
     workers_stop(&generation->workers);
 }
 
-/* Series of a model that is gone would stand still for ever. */
+/* Series of a model or worker that is gone would stand still for ever. */
 static void forget_models(const struct registry *gone, struct metrics *metrics,
                           const struct registry *served)
 {
     for (size_t i = 0; i < gone->count; i++) {
         const char *name = gone->models[i].name;
-        if (name && !(served && registry_find(served, name)))
-            metrics_hide(metrics, "model", name);
+        if (name && !registry_find(served, name))
+            metrics_hide(metrics, NULL, "model", name);
     }
 }
 
-void generation_close(struct generation **in, struct metrics *metrics,
-                      const struct registry *served)
+static void forget_workers(size_t gone, struct metrics *metrics, size_t served)
+{
+    for (size_t i = served; i < gone; i++) {
+        char index[24];
+        snprintf(index, sizeof index, "%zu", i);
+        metrics_hide(metrics, NULL, "worker", index);
+    }
+}
+
+void generation_close(struct generation **in, struct metrics *metrics, const struct serving *served)
 {
     struct generation *generation = *in;
     *in = NULL;
     if (!generation)
         return;
     generation_stop_workers(generation);
-    forget_models(&generation->serving.registry, metrics, served);
+    if (served) {
+        forget_models(&generation->serving.registry, metrics, &served->registry);
+        forget_workers(generation->serving.crew.workers, metrics, served->crew.workers);
+    }
     serving_close(&generation->serving);
     configuration_free(&generation->config);
     mem_free(generation);

@@ -61,7 +61,7 @@ struct generation *reload_open(const struct generation *current,
         return NULL;
     if (generation_open(generation, serving_crew(&generation->config, cores), metrics, watchdog,
                         err) < 0)
-        generation_close(&generation, metrics, &current->serving.registry);
+        generation_close(&generation, metrics, &current->serving);
     else
         generation->service.registry = &generation->serving.registry;
     return generation;

@@ -27,23 +27,8 @@ struct crew serving_crew(const struct configuration *config, double budget_cores
     return crew;
 }
 
-static void describe_build(struct metrics *metrics, const struct kernels *kernels)
-{
-    struct buffer labels;
-    buffer_init(&labels, 1024);
-    metrics_label(&labels, "version", version_number());
-    metrics_label(&labels, "commit", version_commit());
-    metrics_label(&labels, "blas", blas_description());
-    metrics_label(&labels, "kernels", kernels->isa);
-    if (labels.state == BUFFER_OK)
-        gauge_set(metrics_gauge(metrics, "seqd_build_info",
-                                "Always 1; which build runs, and on which kernels.", labels.data),
-                  1);
-    buffer_free(&labels);
-}
-
 static int open_kernels(struct serving *serving, const struct configuration *config,
-                        struct metrics *metrics, struct error *err)
+                        struct error *err)
 {
     if (kernels_init(&serving->kernels, config->isa, config->gemm, err) < 0 ||
         kernels_check(&serving->kernels, err) < 0)
@@ -54,7 +39,6 @@ static int open_kernels(struct serving *serving, const struct configuration *con
     log_text(&line, "gemm", serving->kernels.gemm_name);
     log_text(&line, "blas", blas_description());
     log_end(&line);
-    describe_build(metrics, &serving->kernels);
     return 0;
 }
 
@@ -104,7 +88,7 @@ int serving_open(struct serving *serving, const struct configuration *config, st
                  struct metrics *metrics, struct error *err)
 {
     *serving = (struct serving){ .crew = crew };
-    if (open_kernels(serving, config, metrics, err) < 0)
+    if (open_kernels(serving, config, err) < 0)
         return -1;
     serving->wakeup = wakeup_create();
     serving->registry.models = mem_alloc(config->model_count, sizeof *serving->registry.models);
@@ -120,6 +104,29 @@ int serving_open(struct serving *serving, const struct configuration *config, st
         serving->engines[i] = served->engine;
     }
     return 0;
+}
+
+static void describe_build(const struct serving *serving, struct metrics *metrics)
+{
+    struct buffer labels;
+    buffer_init(&labels, 1024);
+    metrics_label(&labels, "version", version_number());
+    metrics_label(&labels, "commit", version_commit());
+    metrics_label(&labels, "blas", blas_description());
+    metrics_label(&labels, "kernels", serving->kernels.isa);
+    metrics_hide(metrics, "seqd_build_info", "version", version_number()); /* on other kernels */
+    if (labels.state == BUFFER_OK)
+        gauge_set(metrics_gauge(metrics, "seqd_build_info",
+                                "Always 1; which build runs, and on which kernels.", labels.data),
+                  1);
+    buffer_free(&labels);
+}
+
+void serving_publish(const struct serving *serving, struct metrics *metrics)
+{
+    describe_build(serving, metrics);
+    for (size_t i = 0; i < serving->registry.count; i++)
+        engine_publish(serving->engines[i]);
 }
 
 void serving_close(struct serving *serving)

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 static _Atomic enum log_level lowest = LOG_INFO;
 
 static struct {
@@ -33,20 +35,32 @@ void log_divert(void (*take)(void *context, const char *message), void *context)
     diverted.context = context;
 }
 
-/* `value` as the inside of a JSON string.  Bytes beyond ASCII are kept when they are valid where
- * they come from (our own texts, checked UTF-8); control characters are escaped. */
-static size_t escape(char *out, size_t room, const char *value)
+/* The character at `value` as it stands in a JSON string; returns how many bytes it had.  Controls
+ * are escaped, also those of C1, which terminals obey; what is no UTF-8 becomes U+FFFD. */
+static size_t escape_character(char out[8], const char *value)
+{
+    const unsigned char c = (unsigned char)value[0];
+    const size_t bytes = utf8_bytes(value);
+    if (c == '"' || c == '\\')
+        snprintf(out, 8, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+        snprintf(out, 8, "\\u%04x", c);
+    else if (bytes == 0)
+        snprintf(out, 8, "\\ufffd");
+    else if (c == 0xc2 && (unsigned char)value[1] < 0xa0)
+        snprintf(out, 8, "\\u%04x", (unsigned char)value[1]);
+    else
+        snprintf(out, 8, "%.*s", (int)bytes, value);
+    return bytes ? bytes : 1;
+}
+
+/* `value` as the inside of a JSON string, cut at a character where it is too long. */
+static void escape(char *out, size_t room, const char *value)
 {
     size_t n = 0;
-    for (; *value; value++) {
-        const unsigned char c = (unsigned char)*value;
+    while (*value) {
         char piece[8];
-        if (c == '"' || c == '\\')
-            snprintf(piece, sizeof piece, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            snprintf(piece, sizeof piece, "\\u%04x", c);
-        else
-            snprintf(piece, sizeof piece, "%c", c);
+        value += escape_character(piece, value);
         const size_t length = strlen(piece);
         if (n + length >= room)
             break;
@@ -54,7 +68,6 @@ static size_t escape(char *out, size_t room, const char *value)
         n += length;
     }
     out[n] = '\0';
-    return n;
 }
 
 /* Appends a whole field or nothing; two bytes stay free for "}\n". */

@@ -14,9 +14,9 @@
 
 #include "base/mem.h"
 
-const double metrics_request_bounds[METRICS_REQUEST_BOUNDS] = {
-    .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120
-};
+const double metrics_seconds_bounds[METRICS_SECONDS_BOUNDS] = { .0005, .001, .0025, .005, .01, .025,
+                                                                .05,   .1,   .25,   .5,   1,   2.5,
+                                                                5,     10,   30,    60,   120 };
 
 struct counter {
     _Atomic double value;
@@ -365,16 +365,22 @@ static bool has_label(const char *labels, const char *label)
     return false;
 }
 
-void metrics_hide(struct metrics *metrics, const char *name, const char *value)
+static void hide(struct family *family, const char *label)
+{
+    for (struct series *s = family->first; s; s = s->next)
+        if (has_label(s->labels, label))
+            s->hidden = true;
+}
+
+void metrics_hide(struct metrics *metrics, const char *family, const char *name, const char *value)
 {
     struct buffer label;
     buffer_init(&label, 4096);
     metrics_label(&label, name, value);
     if (label.state == BUFFER_OK)
         for (struct family *f = metrics->first; f; f = f->next)
-            for (struct series *s = f->first; s; s = s->next)
-                if (has_label(s->labels, label.data))
-                    s->hidden = true;
+            if (!family || strcmp(f->name, family) == 0)
+                hide(f, label.data);
     buffer_free(&label);
 }
 

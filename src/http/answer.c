@@ -44,24 +44,29 @@ static uint64_t longest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Each the longest of any row: rows of one request wait and run side by side. */
-static void write_timing(struct writer *writer, const struct request *request)
+struct answer_timing answer_timing(const struct request *request)
 {
-    uint64_t queue = 0, encode = 0, decode = 0;
+    struct answer_timing timing = { 0 };
     for (size_t i = 0; i < request->row_count; i++) {
         const struct row *row = &request->rows[i];
-        queue = longest(queue, span(request->queued_ns, row->taken_ns));
-        encode = longest(encode, span(row->taken_ns, row->encoded_ns));
-        decode = longest(decode, span(row->encoded_ns, row->ended_ns));
+        timing.queue_ns = longest(timing.queue_ns, span(request->queued_ns, row->taken_ns));
+        timing.encode_ns = longest(timing.encode_ns, span(row->taken_ns, row->encoded_ns));
+        timing.decode_ns = longest(timing.decode_ns, span(row->encoded_ns, row->ended_ns));
     }
+    return timing;
+}
+
+static void write_timing(struct writer *writer, const struct request *request)
+{
+    const struct answer_timing timing = answer_timing(request);
     writer_key(writer, "timing");
     writer_begin(writer, '{');
     writer_key(writer, "queue_ms");
-    writer_ms(writer, queue);
+    writer_ms(writer, timing.queue_ns);
     writer_key(writer, "encode_ms");
-    writer_ms(writer, encode);
+    writer_ms(writer, timing.encode_ns);
     writer_key(writer, "decode_ms");
-    writer_ms(writer, decode);
+    writer_ms(writer, timing.decode_ns);
     writer_end(writer, '}');
 }
 

@@ -16,6 +16,13 @@ struct answer_usage {
 };
 struct answer_usage answer_usage(const struct request *request);
 
+/* How long the request waited, was encoded and decoded: each the longest of any row, since rows of
+ * one request wait and run side by side.  0: it did not come to that. */
+struct answer_timing {
+    uint64_t queue_ns, encode_ns, decode_ns;
+};
+struct answer_timing answer_timing(const struct request *request);
+
 /* {"object": "list", "data": [model, …]}, and one model. */
 void answer_models(struct buffer *out, const struct registry *registry,
                    const struct limits *limits);

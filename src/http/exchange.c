@@ -1,7 +1,8 @@
 #include "exchange.h"
 
+#include <string.h>
+
 #include "access.h"
-#include "answer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
@@ -48,6 +49,7 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
 static enum MHD_Result send_reply(struct exchange *x, struct reply *reply)
 {
     reply->close = reply->close || x->server->phase != SERVER_SERVING;
+    x->bytes_out = strcmp(x->method, "HEAD") == 0 ? 0 : reply->body.length;
     const enum MHD_Result result = reply_send(reply, x->connection, x->id);
     x->status = reply->status;
     access_count(x);
@@ -85,6 +87,7 @@ enum MHD_Result exchange_refuse(struct exchange *x)
 bool exchange_read(struct exchange *x, const char *bytes, size_t count)
 {
     const size_t limit = x->service->limits->body_bytes;
+    x->bytes_in += count;
     if (x->error.code == ERR_NONE) {
         buffer_append(&x->body, bytes, count);
         if (x->body.state == BUFFER_OK)
@@ -160,9 +163,8 @@ static enum MHD_Result answer(struct exchange *x)
     /* A client that takes its answer too slowly is cut like one that sends too slowly. */
     peers_watch(x->server->peers, x->peer, NULL);
     peers_expect(x->server->peers, x->peer, next_deadline_ns(x));
-    const struct answer_usage usage = answer_usage(request);
-    x->prompt_tokens = usage.prompt_tokens;
-    x->output_tokens = usage.output_tokens;
+    x->usage = answer_usage(request);
+    x->timing = answer_timing(request);
     struct reply reply = { .status = MHD_HTTP_OK };
     buffer_init(&reply.body, 2 * x->service->limits->response_bytes + 65536);
     const bool accepted = x->error.code == ERR_NONE;

@@ -9,7 +9,10 @@
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
+#include <arpa/inet.h>
+
 #include "admission.h"
+#include "answer.h"
 #include "job.h"
 #include "reply.h"
 
@@ -25,6 +28,7 @@ struct exchange {
     const char *method; /* one of a closed set, else "other" */
     char id[129];       /* X-Request-Id */
     char traceparent[129];
+    char client[INET6_ADDRSTRLEN]; /* address; empty unless it is to be logged */
     uint64_t started_ns, received_ns;
 
     enum exchange_stage stage;
@@ -36,7 +40,10 @@ struct exchange {
 
     /* for the log and the metrics */
     unsigned status; /* 0: not answered */
-    size_t rows, prompt_tokens, output_tokens;
+    size_t rows;
+    struct answer_usage usage;
+    struct answer_timing timing;
+    size_t bytes_in, bytes_out; /* of the bodies */
 };
 
 /* The head of a request is there.  NULL: no memory. */

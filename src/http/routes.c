@@ -14,6 +14,12 @@ static const struct route routes[] = {
     { .path = "/metrics", .label = "/metrics", .kind = ROUTE_METRICS },
 };
 
+const struct route *routes_all(size_t *count)
+{
+    *count = sizeof routes / sizeof *routes;
+    return routes;
+}
+
 const struct route *routes_find(const char *path, const char **name)
 {
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {

@@ -22,6 +22,9 @@ struct route {
     enum request_kind work; /* ROUTE_WORK */
 };
 
+/* All of them, (*count). */
+const struct route *routes_all(size_t *count);
+
 /* NULL: no route has that path.  *name is what follows a path that ends with '/', else "". */
 const struct route *routes_find(const char *path, const char **name);
 

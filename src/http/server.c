@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -215,6 +216,7 @@ int server_start(struct server **out, const struct http_config *config, struct s
     server->quiesced_fd = -1;
     server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
     server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");
+    access_prepare(metrics);
 
     const int listener = listen_on(config, server, err);
     if (listener < 0 || peers_start(&server->peers, err) < 0)
@@ -237,12 +239,14 @@ fail:
 
 void server_set_registry(struct server *server, const struct registry *registry)
 {
+    access_prepare_models(server->metrics, registry);
     server->service->registry = registry;
     gauge_set(server->ready, 1);
 }
 
 void server_set_service(struct server *server, struct service *service)
 {
+    access_prepare_models(server->metrics, service->registry);
     pthread_mutex_lock(&server->service_lock);
     server->service = service;
     pthread_mutex_unlock(&server->service_lock);

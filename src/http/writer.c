@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "float_text.h"
 
 static void comma(struct writer *writer)
@@ -91,29 +92,6 @@ void writer_ms(struct writer *writer, uint64_t ns)
                   (unsigned long long)(us % 1000));
 }
 
-/* How many bytes the UTF-8 character at `text` has; 0: it is none. */
-static size_t character_bytes(const unsigned char *text)
-{
-    static const struct {
-        unsigned char first, last, second_min, second_max, bytes;
-    } forms[] = {
-        { 0x20, 0x7f, 0, 0, 1 },       { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-        { 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
-        { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (text[0] < forms[i].first || text[0] > forms[i].last)
-            continue;
-        if (forms[i].bytes > 1 && (text[1] < forms[i].second_min || text[1] > forms[i].second_max))
-            return 0;
-        for (size_t k = 2; k < forms[i].bytes; k++)
-            if ((text[k] & 0xc0) != 0x80)
-                return 0;
-        return forms[i].bytes;
-    }
-    return 0;
-}
-
 void writer_text(struct writer *writer, const char *text)
 {
     if (!text) {
@@ -125,7 +103,7 @@ void writer_text(struct writer *writer, const char *text)
     buffer_append(out, "\"", 1);
     while (*text) {
         const unsigned char first = (unsigned char)*text;
-        const size_t bytes = character_bytes((const unsigned char *)text);
+        const size_t bytes = utf8_bytes(text);
         if (first == '"' || first == '\\')
             buffer_printf(out, "\\%c", first);
         else if (first < 0x20)

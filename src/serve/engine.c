@@ -55,7 +55,8 @@ int engine_open(struct engine **out, const struct model *model, const struct ker
         mem_free(engine);
         return -1;
     }
-    engine_metrics_init(&engine->metrics, metrics, model, config, limits);
+    engine_metrics_init(&engine->metrics, metrics, model->name);
+    engine->queue.waiting_gauge = engine->metrics.queue_sequences;
     engine->lanes = mem_alloc(config->workers, sizeof *engine->lanes);
     if (!engine->lanes) {
         error_set(err, ERR_NO_MEMORY, "lanes");
@@ -229,7 +230,6 @@ bool engine_step(struct engine *engine, size_t worker, struct team *team)
     lane->team = team;
     const bool dropped = lane_drop_off(lane);
     lane_admit(lane);
-    gauge_set(engine->metrics.queue_sequences, (double)queue_waiting(&engine->queue));
     const bool encoded = lane_encode(lane), decodes = lane->decoding_count > 0;
     if (decodes)
         lane_decode(lane);
@@ -295,6 +295,11 @@ void engine_give_up_row(struct engine *engine, struct row *row)
         request_fail(request, &error);
     }
     engine_end_row(engine, row);
+}
+
+void engine_publish(struct engine *engine)
+{
+    engine_metrics_publish(&engine->metrics, engine->model, &engine->config, engine->limits);
 }
 
 size_t engine_request_count(const struct engine *engine)

@@ -2,14 +2,13 @@
 
 #include <stdio.h>
 
-static const double wait_bounds[] = { .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1 };
 static const double count_bounds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static struct histogram *waits(const struct engine_metrics *m, const char *name, const char *help)
+static struct histogram *seconds(const struct engine_metrics *m, const char *name, const char *help)
 {
-    return metrics_histogram(m->registry, name, help, m->model_label, wait_bounds,
-                             COUNT(wait_bounds));
+    return metrics_histogram(m->registry, name, help, m->model_label, metrics_seconds_bounds,
+                             METRICS_SECONDS_BOUNDS);
 }
 
 static struct histogram *counts(const struct engine_metrics *m, const char *name, const char *help,
@@ -52,15 +51,13 @@ static void set_constant(const struct engine_metrics *m, const char *name, const
 
 static void init_histograms(struct engine_metrics *m)
 {
-    m->queue_wait = waits(m, "seqd_queue_wait_seconds", "Time a row waited for a lane.");
-    m->encode_duration = waits(m, "seqd_encode_duration_seconds", "Time to encode a batch.");
-    m->step_duration = waits(m, "seqd_decode_step_duration_seconds", "Time of a decoder step.");
-    m->inter_token = waits(m, "seqd_inter_token_latency_seconds",
-                           "Time between two tokens of a row, averaged over the row.");
-    m->first_token =
-        metrics_histogram(m->registry, "seqd_time_to_first_token_seconds",
-                          "From the last byte of a request to the first token of a row.",
-                          m->model_label, metrics_request_bounds, METRICS_REQUEST_BOUNDS);
+    m->queue_wait = seconds(m, "seqd_queue_wait_seconds", "Time a row waited for a lane.");
+    m->encode_duration = seconds(m, "seqd_encode_duration_seconds", "Time to encode a batch.");
+    m->step_duration = seconds(m, "seqd_decode_step_duration_seconds", "Time of a decoder step.");
+    m->inter_token = seconds(m, "seqd_inter_token_latency_seconds",
+                             "Time between two tokens of a row, averaged over the row.");
+    m->first_token = seconds(m, "seqd_time_to_first_token_seconds",
+                             "From the last byte of a request to the first token of a row.");
     m->source_tokens = counts(m, "seqd_sequence_source_tokens", "Source tokens of a row.", NULL);
     m->sequence_tokens =
         counts(m, "seqd_sequence_generated_tokens", "Generated tokens of a sequence.", NULL);
@@ -72,18 +69,35 @@ static void init_histograms(struct engine_metrics *m)
     }
 }
 
-void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
-                         const struct model *model, const struct engine_config *config,
-                         const struct limits *limits)
+static void init_label(struct engine_metrics *m, const char *model)
 {
     struct buffer label;
-    *m = (struct engine_metrics){ .registry = registry };
     buffer_init(&label, sizeof m->model_label - 1);
-    metrics_label(&label, "model", model->name);
+    metrics_label(&label, "model", model);
     snprintf(m->model_label, sizeof m->model_label, "%s",
              label.state == BUFFER_OK && label.data ? label.data : "model=\"\"");
     buffer_free(&label);
+}
 
+/* What alerts and autoscalers look at is there before it happens. */
+static void init_reasons(struct engine_metrics *m)
+{
+    static const char *const refusals[] = { "queue_full", "over_limit", "no_memory",
+                                            "shutting_down" };
+    static const enum error_code reasons[] = { ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN };
+    for (size_t i = 0; i < COUNT(refusals); i++)
+        rejected(m, refusals[i]);
+    for (size_t i = 0; i < COUNT(reasons); i++)
+        cancelled(m, reasons[i]);
+    for (enum finish_reason r = FINISH_EOS; r <= FINISH_TIMEOUT; r++)
+        m->finished[r] = with_reason(m, "seqd_sequences_finished_total", "Generated sequences.",
+                                     finish_reason_name(r));
+}
+
+void engine_metrics_init(struct engine_metrics *m, struct metrics *registry, const char *model)
+{
+    *m = (struct engine_metrics){ .registry = registry };
+    init_label(m, model);
     m->prompt_tokens = metrics_counter(registry, "seqd_prompt_tokens_total",
                                        "Source tokens encoded.", m->model_label);
     m->generated_tokens = metrics_counter(registry, "seqd_generated_tokens_total",
@@ -92,13 +106,7 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
                                            "Rows whose output was not finite.", m->model_label);
     metrics_counter(registry, "seqd_padding_tokens_total",
                     "Work spent on padding: rows are packed, so it stays 0.", m->model_label);
-    for (enum finish_reason r = FINISH_EOS; r <= FINISH_TIMEOUT; r++)
-        m->finished[r] = with_reason(m, "seqd_sequences_finished_total", "Generated sequences.",
-                                     finish_reason_name(r));
-    rejected(m, "queue_full"); /* what alerts are about is there before it happens */
-    static const enum error_code reasons[] = { ERR_DEADLINE, ERR_CLIENT_GONE, ERR_SHUTTING_DOWN };
-    for (size_t i = 0; i < COUNT(reasons); i++)
-        cancelled(m, reasons[i]);
+    init_reasons(m);
     init_histograms(m);
     m->queue_sequences =
         metrics_gauge(registry, "seqd_queue_sequences", "Rows that wait.", m->model_label);
@@ -107,6 +115,11 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
                       "Hypotheses of admitted rows; a row to encode is one.", m->model_label);
     m->kv_cache_bytes = metrics_gauge(registry, "seqd_kv_cache_bytes",
                                       "Key/value cache reserved by rows.", m->model_label);
+}
+
+void engine_metrics_publish(struct engine_metrics *m, const struct model *model,
+                            const struct engine_config *config, const struct limits *limits)
+{
     set_constant(m, "seqd_queue_limit_sequences", "Rows that may wait.", limits->queue_sequences);
     set_constant(m, "seqd_active_sequences_limit", "Hypotheses that may live at once.",
                  config->batch_sequences * config->workers);
@@ -116,7 +129,8 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry,
     char labels[700];
     snprintf(labels, sizeof labels, "%s,family=\"%s\",dtype=\"%s\"", m->model_label,
              model->config.family, dtype_name(model->dtype));
-    gauge_set(metrics_gauge(registry, "seqd_model_info", "What is loaded.", labels), 1.0);
+    metrics_hide(m->registry, "seqd_model_info", "model", model->name);
+    gauge_set(metrics_gauge(m->registry, "seqd_model_info", "What is loaded.", labels), 1.0);
 }
 
 void engine_metrics_rejected(struct engine_metrics *m, const char *reason)

@@ -19,10 +19,13 @@ struct engine_metrics {
 
 enum engine_phase { PHASE_ENCODE, PHASE_DECODE };
 
-/* Makes the series, all at 0, and those that never change. */
+/* Makes the series of what a model does; new ones are 0. */
 void engine_metrics_init(struct engine_metrics *metrics, struct metrics *registry,
-                         const struct model *model, const struct engine_config *config,
-                         const struct limits *limits);
+                         const char *model);
+
+/* Sets those of what the model is and may. */
+void engine_metrics_publish(struct engine_metrics *metrics, const struct model *model,
+                            const struct engine_config *config, const struct limits *limits);
 
 void engine_metrics_rejected(struct engine_metrics *metrics, const char *reason);
 void engine_metrics_cancelled(struct engine_metrics *metrics, enum error_code reason);

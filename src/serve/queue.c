@@ -19,6 +19,15 @@ void queue_free(struct queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
+/* Added, not set: while models are read again two queues share the gauge. */
+static void count_waiting(struct queue *queue, size_t added, size_t taken)
+{
+    queue->waiting_count += added;
+    queue->waiting_count -= taken;
+    if (queue->waiting_gauge)
+        gauge_add(queue->waiting_gauge, (double)added - (double)taken);
+}
+
 /* At the back of the ring, that is, before the oldest. */
 static void link_request(struct queue *queue, struct request *request)
 {
@@ -52,7 +61,7 @@ int queue_push(struct queue *queue, struct request *request, struct error *err)
         request->waiting = &request->rows[0];
         for (size_t i = 0; i < request->row_count; i++)
             request->rows[i].next = i + 1 < request->row_count ? &request->rows[i + 1] : NULL;
-        queue->waiting_count += request->row_count;
+        count_waiting(queue, request->row_count, 0);
         request_move(request, REQUEST_QUEUED);
         link_request(queue, request);
         request->notice = &queue->notice;
@@ -88,7 +97,7 @@ static struct row *take_first(struct queue *queue, struct request *request)
     struct row *row = request->waiting;
     request->waiting = row->next;
     row->next = NULL;
-    queue->waiting_count--;
+    count_waiting(queue, 0, 1);
     unlink_request(queue, request);
     if (request->waiting)
         link_request(queue, request);
@@ -134,7 +143,7 @@ struct row *queue_take_off(struct queue *queue)
                 request->waiting = row->next;
                 row->next = rows;
                 rows = row;
-                queue->waiting_count--;
+                count_waiting(queue, 0, 1);
             }
         }
         request = next;

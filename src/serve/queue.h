@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "base/metrics.h"
 #include "serve/request.h"
 
 struct queue {
@@ -20,7 +21,8 @@ struct queue {
     size_t limit;           /* of waiting_count */
     size_t overtakes, overtakes_max;
     bool closed;
-    atomic_bool notice; /* some request that waits may be off */
+    struct gauge *waiting_gauge; /* follows waiting_count; NULL: none does */
+    atomic_bool notice;          /* some request that waits may be off */
 };
 
 /* What a lane has free. */

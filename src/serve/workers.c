@@ -114,7 +114,9 @@ static int start_worker(struct workers *workers, size_t index, size_t threads,
                                            "Time that a worker spent in engine steps.", label);
     worker->last_step =
         metrics_gauge(metrics, "seqd_worker_last_step_timestamp_seconds",
-                      "When a worker last did an engine step, seconds since 1970.", label);
+                      "When a worker last did an engine step, or was started; seconds since 1970.",
+                      label);
+    gauge_set(worker->last_step, clock_unix_seconds());
     if (pthread_create(&worker->thread, NULL, work, worker) == 0) {
         snprintf(name, sizeof name, "worker %u", (unsigned)index % 10000);
         pthread_setname_np(worker->thread, name);

@@ -191,6 +191,48 @@ static void a_text_in_the_log_cannot_forge_a_line_or_a_field(void **state)
     assert_string_equal(strchr(second, '\n'), "\n");
 }
 
+static void write_foreign_bytes(void)
+{
+    struct log_line line;
+    log_begin(&line, LOG_INFO, "m");
+    log_text(&line, "kept", "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\xc2\xa0");
+    log_text(&line, "replaced", "a\xff\xc3(\xed\xa0\x80\xc0\xaf\xf5z\xe2\x82");
+    log_text(&line, "terminal", "\xc2\x9b\x1b\x7f");
+    log_end(&line);
+}
+
+static void what_is_no_utf8_or_obeyed_by_terminals_is_replaced_in_the_log(void **state)
+{
+    (void)state;
+    char text[4096];
+    capture(text, sizeof text, write_foreign_bytes);
+    assert_non_null(strstr(text, "\"kept\": \"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\xc2\xa0\""));
+    assert_non_null(strstr(text, "\"replaced\": \"a\\ufffd\\ufffd(\\ufffd\\ufffd\\ufffd\\ufffd"
+                                 "\\ufffd\\ufffdz\\ufffd\\ufffd\""));
+    assert_non_null(strstr(text, "\"terminal\": \"\\u009b\\u001b\\u007f\""));
+}
+
+static void write_long_characters(void)
+{
+    char text[3001] = "";
+    for (size_t i = 0; i + 2 < sizeof text; i += 2)
+        memcpy(text + i, "\xc3\xbc", 2);
+    log_write(LOG_INFO, "%.1001s", text);
+    struct log_line line;
+    log_begin(&line, LOG_INFO, text);
+    log_end(&line);
+}
+
+static void a_long_text_in_the_log_is_cut_at_a_character(void **state)
+{
+    (void)state;
+    char text[8192];
+    capture(text, sizeof text, write_long_characters);
+    const char *end = strstr(text, "\xbc\\ufffd\"}\n");
+    assert_non_null(end); /* what printf cut */
+    assert_non_null(strstr(end + 10, "\xc3\xbc\"}\n"));
+}
+
 static void write_long_line(void)
 {
     static char long_text[5000];
@@ -290,6 +332,8 @@ int main(void)
         cmocka_unit_test(the_first_error_wins),
         cmocka_unit_test(a_message_that_is_cut_ends_in_a_whole_character),
         cmocka_unit_test(a_text_in_the_log_cannot_forge_a_line_or_a_field),
+        cmocka_unit_test(what_is_no_utf8_or_obeyed_by_terminals_is_replaced_in_the_log),
+        cmocka_unit_test(a_long_text_in_the_log_is_cut_at_a_character),
         cmocka_unit_test(a_line_that_is_too_long_is_cut_and_still_whole),
         cmocka_unit_test(lines_below_the_level_are_dropped),
         cmocka_unit_test(diverted_messages_go_where_they_were_asked_for),

@@ -42,6 +42,8 @@ static void without_sources_the_defaults_hold(void **state)
         { "engine.gemm", "own" },
         { "metrics.enabled", "true" },
         { "log.level", "info" },
+        { "log.access", "true" },
+        { "log.client_address", "false" },
     };
     struct configuration config;
     struct error err;

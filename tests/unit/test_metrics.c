@@ -225,12 +225,16 @@ static void hidden_series_come_back_with_their_values(void **state)
                                           "submodel=\"a\"" };
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
         counter_add(metrics_counter(m, "c_total", "C.", labels[i]), (double)i);
-    metrics_hide(m, "model", "a");
+    metrics_hide(m, NULL, "model", "a");
     check_render(m, "# HELP c_total C.\n# TYPE c_total counter\n"
                     "c_total{model=\"ab\"} 3\nc_total{submodel=\"a\"} 4\n");
     metrics_counter(m, "c_total", "C.", labels[1]);
     check_render(m, "# HELP c_total C.\n# TYPE c_total counter\n"
                     "c_total{model=\"a\",phase=\"x\"} 1\n"
+                    "c_total{model=\"ab\"} 3\nc_total{submodel=\"a\"} 4\n");
+    metrics_hide(m, "d_total", "submodel", "a");
+    metrics_hide(m, "c_total", "model", "a");
+    check_render(m, "# HELP c_total C.\n# TYPE c_total counter\n"
                     "c_total{model=\"ab\"} 3\nc_total{submodel=\"a\"} 4\n");
     metrics_destroy(m);
 }
