@@ -6,6 +6,7 @@ one copy of the weights.
 usage: scale_out.py PROGRAM MODEL
 Prints `ok - ` and `not ok - ` lines; exit code 1 at the first fault.
 """
+import json
 import os
 import pathlib
 import re
@@ -164,6 +165,18 @@ def restart_all(load, proxy, replicas):
     unharmed(load, "all restarted in turn", proxy)
 
 
+def long_body(proxy):
+    """Longer than the proxy's buffer, which cannot keep it for a second try but must let it pass."""
+    body = json.dumps({"inputs": ["extraordinary" * 4] * 2000, "pooling": "mean"}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{proxy.port}/v1/encode", body,
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        rows = len(json.loads(answer.read())["data"])
+    if rows != 2000 or len(body) <= 65536:
+        fail(f"a body of {len(body)} bytes is answered: {rows} rows")
+    ok(f"a body of {len(body)} bytes is answered")
+
+
 def one_copy(replicas, model):
     """Proportional set size: a page that three processes map counts a third in each."""
     weights = max(pathlib.Path(model).iterdir(), key=lambda file: file.stat().st_size)
@@ -198,6 +211,7 @@ def main():
             finally:
                 load.stop()
             unharmed(load, "in the end", proxy)
+            long_body(proxy)
         finally:
             for one in processes + replicas:
                 if one.process and one.process.poll() is None:
