@@ -29,7 +29,8 @@ struct configuration {
         char *listen; /* as written; owned */
         uint64_t threads, connections;
         uint64_t idle_timeout_ms;
-        char **hosts; /* NULL-terminated; owned */
+        char **hosts;    /* NULL-terminated; owned */
+        char *keys_file; /* "": everyone may ask; owned */
         bool allow_unauthenticated;
         uint64_t drain_delay_ms, drain_timeout_ms;
     } server;
@@ -40,7 +41,7 @@ struct configuration {
     char *cache_dir;             /* "": none; owned */
     char *isa;                   /* "": the best; owned */
     const char *gemm;            /* static */
-    bool metrics_enabled;
+    bool metrics_enabled, metrics_public;
     const char *log_level; /* static */
 
     struct model_entry *models; /* (model_count), owned */
@@ -81,7 +82,7 @@ int configuration_read(struct configuration *config, enum command *command, int 
                        char *const argv[], char *const environment[], struct error *err);
 void configuration_free(struct configuration *config);
 
-/* What serving needs beyond single values: a model, and leave to listen beyond loopback.
+/* What serving needs beyond single values: a model, and keys or leave to listen beyond loopback.
  * Errors: ERR_CONFIG. */
 int configuration_check_serving(const struct configuration *config, struct error *err);
 

@@ -24,6 +24,9 @@ enum error_code {
     ERR_EMPTY_ROW,
     ERR_TOO_LONG,
     ERR_UNSUPPORTED,
+    /* a request of nobody known: 401 */
+    ERR_NO_KEY,
+    ERR_WRONG_KEY,
     /* a request that goes elsewhere: 403, 404, 405, 415 */
     ERR_FORBIDDEN,
     ERR_NO_ROUTE,

@@ -7,12 +7,16 @@
 #define HTTP_SERVICE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
+#include "http/keys.h"
 #include "serve/registry.h"
 
 struct service {
     const struct limits *limits;
     char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated, or NULL */
+    const struct keys *keys;                   /* who may ask; NULL: everyone */
+    bool metrics_public;                       /* /metrics asks for no key */
     _Atomic(const struct registry *) registry; /* NULL while the models are being loaded */
     atomic_size_t users;                       /* requests that are answered from it */
 };

@@ -26,9 +26,13 @@ const struct config_key config_keys[] = {
     { "server.hosts", CONFIG_TEXTS, "", "", 0, 0, NULL, NULL, AT(server.hosts),
       "Names, besides localhost, that a Host header may carry on loopback: no web page can reach "
       "the daemon under a name of its own." },
+    { "server.keys_file", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(server.keys_file),
+      "File of API keys, one a line, perhaps as NAME: KEY, which not everyone may read; requests "
+      "but probes then need one, as Authorization: Bearer KEY.  SIGHUP reads it again." },
     { "server.allow_unauthenticated", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL,
       AT(server.allow_unauthenticated),
-      "Listening beyond loopback serves everyone who can connect, and needs this said." },
+      "Listening beyond loopback without keys serves everyone who can connect, and needs this "
+      "said." },
     { "server.drain_delay_ms", CONFIG_COUNT, "ms", "0", 0, DAY_MS, NULL, NULL,
       AT(server.drain_delay_ms),
       "After SIGTERM requests are served for this long while /readyz is 503: load balancers need "
@@ -120,6 +124,8 @@ const struct config_key config_keys[] = {
 
     { "metrics.enabled", CONFIG_BOOL, "", "true", 0, 0, NULL, NULL, AT(metrics_enabled),
       "Whether GET /metrics answers." },
+    { "metrics.public", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL, AT(metrics_public),
+      "Whether GET /metrics answers without a key where there are keys." },
     { "log.level", CONFIG_CHOICE, "", "info", 0, 0, config_log_levels, NULL, AT(log_level),
       "The least that is logged." },
 };

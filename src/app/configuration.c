@@ -72,11 +72,13 @@ int configuration_check_serving(const struct configuration *config, struct error
     if (config->model_count == 0)
         return error_set(err, ERR_CONFIG,
                          "no model to serve: give --model DIR, SEQD_MODEL or `models` in the file");
-    if (!config->listen.loopback && !config->server.allow_unauthenticated)
+    if (!config->listen.loopback && !config->server.keys_file[0] &&
+        !config->server.allow_unauthenticated)
         return error_at(err, ERR_CONFIG, "server.listen",
-                        "server.listen is %s, which others can reach, and there are no keys: set "
-                        "server.allow_unauthenticated (SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true "
-                        "if everyone who can connect may use the models",
+                        "server.listen is %s, which others can reach, and there are no keys: name "
+                        "a file of keys in server.keys_file, or set server.allow_unauthenticated "
+                        "(SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true if everyone who can connect "
+                        "may use the models",
                         config->server.listen);
     return 0;
 }

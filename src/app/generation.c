@@ -2,15 +2,26 @@
 
 #include "base/mem.h"
 
-struct generation *generation_create(struct configuration *config)
+struct generation *generation_create(struct configuration *config, struct error *err)
 {
+    const char *path = config->server.keys_file;
     struct generation *generation = mem_alloc(1, sizeof *generation);
-    if (!generation)
+    if (!generation) {
+        error_set(err, ERR_NO_MEMORY, "no memory for the configuration");
         return NULL;
+    }
+    if (path[0] && keys_open(&generation->keys, path, err) < 0) {
+        mem_free(generation);
+        return NULL;
+    }
+    if (path[0])
+        log_write(LOG_INFO, "%zu API keys from %s", keys_count(generation->keys), path);
     generation->config = *config;
     *config = (struct configuration){ 0 };
     generation->service.limits = &generation->config.limits;
     generation->service.hosts = generation->config.server.hosts;
+    generation->service.keys = generation->keys;
+    generation->service.metrics_public = generation->config.metrics_public;
     return generation;
 }
 
@@ -69,6 +80,7 @@ void generation_close(struct generation **in, struct metrics *metrics,
     generation_stop_workers(generation);
     forget_models(&generation->serving.registry, metrics, served);
     serving_close(&generation->serving);
+    keys_close(&generation->keys);
     configuration_free(&generation->config);
     mem_free(generation);
 }

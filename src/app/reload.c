@@ -52,9 +52,7 @@ struct generation *reload_open(const struct generation *current,
     struct generation *generation = NULL;
     if (read_again(&config, invocation, err) == 0) {
         warn_of_fixed_keys(&current->config, &config);
-        generation = generation_create(&config);
-        if (!generation)
-            error_set(err, ERR_NO_MEMORY, "no memory for another configuration");
+        generation = generation_create(&config, err);
     }
     configuration_free(&config);
     if (!generation)

@@ -86,6 +86,8 @@ void access_log(const struct exchange *exchange)
     log_text(&line, "route", route_label(exchange));
     if (!exchange->admission.route)
         log_text(&line, "path", exchange->path);
+    if (exchange->admission.key && exchange->admission.key->label[0])
+        log_text(&line, "key", exchange->admission.key->label);
     if (exchange->job.served)
         log_text(&line, "model", exchange->job.served->name);
     if (exchange->status)

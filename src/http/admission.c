@@ -39,22 +39,63 @@ bool admission_host_is_known(const char *host, char *const *names)
     return false;
 }
 
-/* A page that a browser has open must not reach a daemon that only this machine should. */
-static int check_origin(const struct server *server, const struct service *service,
-                        struct MHD_Connection *connection, const struct route *route,
-                        const char *method, struct error *err)
+/* A page that a browser has open must not reach a daemon that only this machine should.  It knows
+ * no key: where one is asked for, any name will do. */
+static int check_host(const struct server *server, const struct service *service,
+                      const struct request_head *head, const struct route *route, struct error *err)
 {
-    const char *host = header(connection, "Host");
-    if (server->loopback && host && !routes_is_probe(route) &&
-        !admission_host_is_known(host, service->hosts))
-        return error_at(err, ERR_FORBIDDEN, "Host",
-                        "Host \"%.128s\" is neither an address nor localhost nor in server.hosts",
-                        host);
-    const char *origin = header(connection, "Origin");
-    if (origin && strcmp(method, "POST") == 0)
+    const char *host = header(head->connection, "Host");
+    if (!host)
+        return strcmp(head->version, "HTTP/1.0") == 0
+                   ? 0
+                   : error_at(err, ERR_MISSING_FIELD, "Host", "%.10s needs a Host header",
+                              head->version);
+    if (!server->loopback || service->keys || routes_is_probe(route) ||
+        admission_host_is_known(host, service->hosts))
+        return 0;
+    return error_at(err, ERR_FORBIDDEN, "Host",
+                    "Host \"%.128s\" is neither an address nor localhost nor in server.hosts",
+                    host);
+}
+
+static int check_origin(const struct request_head *head, struct error *err)
+{
+    const char *origin = header(head->connection, "Origin");
+    if (origin && strcmp(head->method, "POST") == 0)
         return error_at(err, ERR_FORBIDDEN, "Origin", "requests of pages of \"%.128s\" are refused",
                         origin);
     return 0;
+}
+
+/* Where "Bearer KEY" has its key; NULL: it is nothing of the kind. */
+static const char *bearer(const char *authorization)
+{
+    static const char scheme[] = "Bearer";
+    if (!authorization || strncasecmp(authorization, scheme, strlen(scheme)) != 0)
+        return NULL;
+    const char *key = authorization + strlen(scheme);
+    return *key == ' ' ? key + strspn(key, " ") : NULL;
+}
+
+static int check_key(struct admission *admission, const struct service *service,
+                     const struct request_head *head, struct error *err)
+{
+    const struct route *route = admission->route;
+    if (!service->keys ||
+        (routes_is_probe(route) && (route->kind != ROUTE_METRICS || service->metrics_public)))
+        return 0;
+    const char *key = bearer(header(head->connection, "Authorization"));
+    if (!key)
+        return error_at(err, ERR_NO_KEY, "Authorization",
+                        "an API key is needed; send \"Authorization: Bearer KEY\"");
+    size_t length = strlen(key);
+    while (length > 0 && (key[length - 1] == ' ' || key[length - 1] == '\t'))
+        length--;
+    admission->key = keys_find(service->keys, key, length);
+    if (admission->key)
+        return 0;
+    return error_at(err, ERR_WRONG_KEY, "Authorization",
+                    "this API key is not, or no longer, valid");
 }
 
 static int check_media(struct MHD_Connection *connection, struct error *err)
@@ -76,7 +117,7 @@ static int check_media(struct MHD_Connection *connection, struct error *err)
 }
 
 struct framing {
-    size_t lengths, codings;
+    size_t lengths, codings, hosts;
 };
 
 static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, const char *name,
@@ -87,6 +128,7 @@ static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, con
     struct framing *framing = context;
     framing->lengths += strcasecmp(name, "Content-Length") == 0;
     framing->codings += strcasecmp(name, "Transfer-Encoding") == 0;
+    framing->hosts += strcasecmp(name, "Host") == 0;
     return MHD_YES;
 }
 
@@ -99,6 +141,8 @@ static int check_framing(struct MHD_Connection *connection, struct error *err)
     if (framing.lengths + framing.codings > 1)
         return error_at(err, ERR_UNSUPPORTED, "Content-Length",
                         "the length of the body is given more than once");
+    if (framing.hosts > 1)
+        return error_at(err, ERR_UNSUPPORTED, "Host", "there is more than one Host header");
     if (coding && strcasecmp(coding, "chunked") != 0)
         return error_at(err, ERR_UNSUPPORTED, "Transfer-Encoding",
                         "the only Transfer-Encoding is \"chunked\"");
@@ -116,11 +160,12 @@ static int check_length(struct MHD_Connection *connection, const struct limits *
 }
 
 int admission_check(struct admission *admission, const struct server *server,
-                    const struct service *service, struct MHD_Connection *connection,
-                    const char *path, const char *method, struct error *err)
+                    const struct service *service, const struct request_head *head,
+                    struct error *err)
 {
+    struct MHD_Connection *connection = head->connection;
     *admission = (struct admission){ .name = "" };
-    const struct route *route = routes_find(path, &admission->name);
+    const struct route *route = routes_find(head->path, &admission->name);
     if (route && route->kind == ROUTE_METRICS && !server->metrics_enabled)
         route = NULL;
     admission->route = route;
@@ -130,11 +175,12 @@ int admission_check(struct admission *admission, const struct server *server,
         return -1;
     }
     admission->at_once = header(connection, "Expect") != NULL;
-    if (check_origin(server, service, connection, route, method, err) < 0)
+    if (check_host(server, service, head, route, err) < 0 || check_origin(head, err) < 0 ||
+        check_key(admission, service, head, err) < 0)
         return -1;
     if (!route)
         return error_set(err, ERR_NO_ROUTE, "there is nothing at this path");
-    if (!routes_allows(route, method))
+    if (!routes_allows(route, head->method))
         return error_set(err, ERR_METHOD, "%s answers to %s", route->label, routes_allow(route));
     return route->kind == ROUTE_WORK ? check_media(connection, err) : 0;
 }

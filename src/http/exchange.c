@@ -18,8 +18,7 @@ static struct peer *peer_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-struct exchange *exchange_open(struct server *server, struct MHD_Connection *connection,
-                               const char *path, const char *method)
+struct exchange *exchange_open(struct server *server, const struct request_head *head)
 {
     struct exchange *x = mem_alloc(1, sizeof *x);
     if (!x)
@@ -27,10 +26,10 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
     *x = (struct exchange){
         .server = server,
         .service = service_take(server),
-        .connection = connection,
-        .peer = peer_of(connection),
-        .path = mem_text(path),
-        .method = access_method(method),
+        .connection = head->connection,
+        .peer = peer_of(head->connection),
+        .path = mem_text(head->path),
+        .method = access_method(head->method),
         .started_ns = clock_ns(),
     };
     buffer_init(&x->body, x->service->limits->body_bytes);
@@ -41,7 +40,8 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
         return NULL;
     }
     access_identify(x);
-    admission_check(&x->admission, server, x->service, connection, x->path, method, &x->error);
+    const struct request_head own = { head->connection, x->path, head->method, head->version };
+    admission_check(&x->admission, server, x->service, &own, &x->error);
     return x;
 }
 

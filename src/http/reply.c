@@ -13,6 +13,7 @@ void reply_error(struct reply *reply, const struct error *error)
     reply->status = row->status;
     reply->retry_later = row->retry_later;
     reply->never_retry = row->never_retry;
+    reply->wants_key = row->status == MHD_HTTP_UNAUTHORIZED;
 }
 
 static struct MHD_Response *response_create(struct reply *reply)
@@ -46,6 +47,8 @@ enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connectio
     MHD_add_response_header(response, "X-Request-Id", request_id);
     if (reply->allow)
         MHD_add_response_header(response, "Allow", reply->allow);
+    if (reply->wants_key)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (reply->retry_later)
         MHD_add_response_header(response, "Retry-After", "1");
     if (reply->never_retry)

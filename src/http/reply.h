@@ -14,6 +14,7 @@ struct reply {
     const char *content_type; /* NULL: JSON */
     const char *allow;        /* NULL: no such header */
     bool retry_later, never_retry, close;
+    bool wants_key; /* WWW-Authenticate */
 };
 
 /* Queues the reply with `request_id` in its head and takes the body.  A body that failed for want

@@ -20,10 +20,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   const char *path, const char *method, const char *version,
                                   const char *body, size_t *body_count, void **state)
 {
-    (void)version;
     struct exchange *x = *state;
     if (!x) {
-        *state = x = exchange_open(context, connection, path, method);
+        const struct request_head head = { connection, path, method, version };
+        *state = x = exchange_open(context, &head);
         if (!x)
             return MHD_NO;
         return x->error.code != ERR_NONE && x->admission.at_once ? exchange_refuse(x) : MHD_YES;

@@ -11,6 +11,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "server.connections", "4096" },
         { "server.idle_timeout_ms", "90000" },
         { "server.hosts", "" },
+        { "server.keys_file", "" },
         { "server.allow_unauthenticated", "false" },
         { "server.drain_delay_ms", "0" },
         { "server.drain_timeout_ms", "60000" },
@@ -41,6 +42,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "engine.isa", "" },
         { "engine.gemm", "own" },
         { "metrics.enabled", "true" },
+        { "metrics.public", "false" },
         { "log.level", "info" },
     };
     struct configuration config;
@@ -385,6 +387,7 @@ static void serving_needs_a_model_and_leave_to_be_reached(void **state)
         { "--model=a", "--listen=0.0.0.0:80", "--log.level=info", false },
         { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=false", false },
         { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=true", true },
+        { "--model=a", "--listen=[::]:80", "--server.keys_file=k", true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct configuration config;
