@@ -37,6 +37,7 @@ enum error_code {
     ERR_OVER_LIMIT,
     /* 429, 503, 504 */
     ERR_BUSY,
+    ERR_TOO_OFTEN,
     ERR_LOADING,
     ERR_SHUTTING_DOWN,
     ERR_DEADLINE,

@@ -1,8 +1,8 @@
 /* keys.h — the API keys whose holders may use the daemon, read from a file.
  *
  * One key a line, perhaps after a label, "LABEL: KEY"; empty lines and those that begin with # are
- * passed over.  A key is 16 to 128 visible ASCII characters without a colon.  No message, no log and
- * no metric has a key.  Const once open: any thread. */
+ * passed over.  A key is 16 to 128 visible ASCII characters without a colon.  No message, no log
+ * and no metric has a key.  Const once open: any thread. */
 #ifndef HTTP_KEYS_H
 #define HTTP_KEYS_H
 

@@ -76,6 +76,18 @@ const struct config_key config_keys[] = {
     { "limits.request_timeout_ms", CONFIG_COUNT, "ms", "60000", 1, DAY_MS, NULL, NULL,
       AT(limits.request_timeout_ms),
       "From the last byte of the request to its answer, waiting included; then 504." },
+    { "limits.key_requests_per_second", CONFIG_COUNT, "requests", "0", 0, 1000000, NULL, NULL,
+      AT(limits.key_requests_per_second),
+      "Requests of one API key, or of one client address where there are no keys, in the long run; "
+      "then 429 rate_limited; 0: any number." },
+    { "limits.key_burst", CONFIG_COUNT, "requests", "limits.key_requests_per_second", 1, 1000000,
+      NULL, NULL, AT(limits.key_burst),
+      "Requests that may come at once after a pause, before limits.key_requests_per_second "
+      "counts." },
+    { "limits.key_concurrency", CONFIG_COUNT, "requests", "0", 0, 1000000, NULL, NULL,
+      AT(limits.key_concurrency),
+      "Requests of one API key, or of one client address where there are no keys, that are being "
+      "sent, computed or answered; then 429 rate_limited; 0: any number." },
 
     { "engine.workers", CONFIG_COUNT, "threads", "0", 0, 1024, NULL, NULL, AT(engine.workers),
       "Batches that are computed at once, each by a team of engine.threads; 0 chooses by the cores "

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
+
 static const char *header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
@@ -159,6 +161,25 @@ static int check_length(struct MHD_Connection *connection, const struct limits *
                      length, limits->body_bytes);
 }
 
+/* Last, so that only what is served counts. */
+static int check_quota(struct admission *admission, const struct server *server,
+                       const struct service *service, const struct request_head *head,
+                       struct error *err)
+{
+    const struct limits *limits = service->limits;
+    const struct quota quota = { limits->key_requests_per_second, limits->key_burst,
+                                 limits->key_concurrency };
+    if (quota.requests_per_second == 0 && quota.concurrency == 0)
+        return 0;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(head->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct client client = admission->key
+                                     ? client_of_key(admission->key->identity)
+                                     : client_of_address(info ? info->client_addr : NULL);
+    return quotas_take(server->quotas, client, &quota, clock_ns(), &admission->share,
+                       &admission->retry_after_s, err);
+}
+
 int admission_check(struct admission *admission, const struct server *server,
                     const struct service *service, const struct request_head *head,
                     struct error *err)
@@ -182,5 +203,7 @@ int admission_check(struct admission *admission, const struct server *server,
         return error_set(err, ERR_NO_ROUTE, "there is nothing at this path");
     if (!routes_allows(route, head->method))
         return error_set(err, ERR_METHOD, "%s answers to %s", route->label, routes_allow(route));
-    return route->kind == ROUTE_WORK ? check_media(connection, err) : 0;
+    if (route->kind == ROUTE_WORK && check_media(connection, err) < 0)
+        return -1;
+    return routes_is_probe(route) ? 0 : check_quota(admission, server, service, head, err);
 }

@@ -32,6 +32,7 @@ static const struct error_row table[] = {
     [ERR_MEDIA_TYPE] = { 415, WRONG, "unsupported_media_type", false, false },
     [ERR_OVER_LIMIT] = { 413, WRONG, "over_limit", false, false },
     [ERR_BUSY] = { 429, "rate_limit_error", "queue_full", true, false },
+    [ERR_TOO_OFTEN] = { 429, "rate_limit_error", "rate_limited", true, false },
     [ERR_LOADING] = { 503, OURS, "loading", true, false },
     [ERR_SHUTTING_DOWN] = { 503, OURS, "shutting_down", true, false },
     [ERR_DEADLINE] = { 504, "timeout_error", "deadline_exceeded", false, true },

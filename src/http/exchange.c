@@ -71,6 +71,7 @@ static enum MHD_Result send_error(struct exchange *x, bool close)
     reply_error(&reply, &x->error);
     if (x->error.code == ERR_METHOD)
         reply.allow = routes_allow(x->admission.route);
+    reply.retry_after_s = x->admission.retry_after_s;
     if (reply.status == MHD_HTTP_INTERNAL_SERVER_ERROR)
         log_fault(x);
     return send_reply(x, &reply);
@@ -230,6 +231,7 @@ void exchange_close(struct exchange **in)
     peers_watch(x->server->peers, x->peer, NULL); /* the library may end it without an answer */
     job_clear(&x->job);
     buffer_free(&x->body);
+    quotas_release(x->server->quotas, &x->admission.share);
     service_release(x->service);
     mem_free(x->path);
     mem_free(x);

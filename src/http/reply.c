@@ -1,5 +1,7 @@
 #include "reply.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 
 enum { ERROR_BYTES_MAX = 8192 };
@@ -49,8 +51,11 @@ enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connectio
         MHD_add_response_header(response, "Allow", reply->allow);
     if (reply->wants_key)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-    if (reply->retry_later)
-        MHD_add_response_header(response, "Retry-After", "1");
+    if (reply->retry_later) {
+        char seconds[12];
+        snprintf(seconds, sizeof seconds, "%u", reply->retry_after_s ? reply->retry_after_s : 1);
+        MHD_add_response_header(response, "Retry-After", seconds);
+    }
     if (reply->never_retry)
         MHD_add_response_header(response, "x-should-retry", "false");
     if (reply->close)

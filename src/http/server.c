@@ -217,7 +217,8 @@ int server_start(struct server **out, const struct http_config *config, struct s
     server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");
 
     const int listener = listen_on(config, server, err);
-    if (listener < 0 || peers_start(&server->peers, err) < 0)
+    if (listener < 0 || peers_start(&server->peers, err) < 0 ||
+        quotas_create(&server->quotas, err) < 0)
         goto fail;
     server->daemon = start_daemon(server, config, listener);
     if (!server->daemon) {
@@ -286,6 +287,7 @@ void server_stop(struct server **in)
     if (server->quiesced_fd >= 0)
         close(server->quiesced_fd);
     peers_stop(&server->peers);
+    quotas_destroy(&server->quotas);
     pthread_mutex_destroy(&server->service_lock);
     mem_free(server);
 }
