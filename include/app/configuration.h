@@ -41,6 +41,7 @@ struct configuration {
     char *cache_dir;             /* "": none; owned */
     char *isa;                   /* "": the best; owned */
     const char *gemm;            /* static */
+    char **cors_origins; /* NULL-terminated; owned */
     bool metrics_enabled, metrics_public;
     const char *log_level; /* static */
 
@@ -82,7 +83,8 @@ int configuration_read(struct configuration *config, enum command *command, int 
                        char *const argv[], char *const environment[], struct error *err);
 void configuration_free(struct configuration *config);
 
-/* What serving needs beyond single values: a model, and keys or leave to listen beyond loopback.
+/* What serving needs beyond single values: a model, keys or leave to listen beyond loopback, origins
+ * that are some.
  * Errors: ERR_CONFIG. */
 int configuration_check_serving(const struct configuration *config, struct error *err);
 

@@ -14,7 +14,8 @@
 
 struct service {
     const struct limits *limits;
-    char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated, or NULL */
+    char *const *hosts;   /* names a Host header may carry on loopback; NULL-terminated, or NULL */
+    char *const *origins; /* of pages that may ask, perhaps "*"; NULL-terminated, or NULL */
     const struct keys *keys;                   /* who may ask; NULL: everyone */
     bool metrics_public;                       /* /metrics asks for no key */
     _Atomic(const struct registry *) registry; /* NULL while the models are being loaded */

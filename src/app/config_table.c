@@ -134,6 +134,10 @@ const struct config_key config_keys[] = {
       "Who multiplies matrices: own gives a row the same bits in every batch, openblas values "
       "within the tolerance." },
 
+    { "cors.origins", CONFIG_TEXTS, "", "", 0, 0, NULL, NULL, AT(cors_origins),
+      "Origins of web pages that may use the daemon from a browser, as https://app.example:8443; "
+      "* is all of them, and needs keys." },
+
     { "metrics.enabled", CONFIG_BOOL, "", "true", 0, 0, NULL, NULL, AT(metrics_enabled),
       "Whether GET /metrics answers." },
     { "metrics.public", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL, AT(metrics_public),

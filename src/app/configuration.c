@@ -67,6 +67,36 @@ void configuration_free(struct configuration *config)
     *config = (struct configuration){ 0 };
 }
 
+/* "https://app.example:8443": what a browser says in an Origin header. */
+static bool is_origin(const char *text)
+{
+    const size_t scheme = strcspn(text, ":");
+    if (scheme == 0 || strncmp(text + scheme, "://", 3) != 0)
+        return false;
+    const char *host = text + scheme + 3;
+    for (const char *p = text; *p; p++)
+        if (*p <= ' ' || *p > '~')
+            return false;
+    return *host && !strpbrk(host, "/?#@*\\");
+}
+
+static int check_origins(const struct configuration *config, struct error *err)
+{
+    for (char *const *origin = config->cors_origins; *origin; origin++) {
+        const bool all = strcmp(*origin, "*") == 0;
+        if (all && !config->server.keys_file[0])
+            return error_at(err, ERR_CONFIG, "cors.origins",
+                            "cors.origins has *, which lets every web page ask: that needs keys "
+                            "(server.keys_file)");
+        if (!all && !is_origin(*origin))
+            return error_at(err, ERR_CONFIG, "cors.origins",
+                            "cors.origins has \"%s\"; an origin is SCHEME://HOST or "
+                            "SCHEME://HOST:PORT, with nothing behind",
+                            *origin);
+    }
+    return 0;
+}
+
 int configuration_check_serving(const struct configuration *config, struct error *err)
 {
     if (config->model_count == 0)
@@ -80,7 +110,7 @@ int configuration_check_serving(const struct configuration *config, struct error
                         "(SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true if everyone who can connect "
                         "may use the models",
                         config->server.listen);
-    return 0;
+    return check_origins(config, err);
 }
 
 enum log_level configuration_log_level(const struct configuration *config)

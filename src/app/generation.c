@@ -20,6 +20,7 @@ struct generation *generation_create(struct configuration *config, struct error 
     *config = (struct configuration){ 0 };
     generation->service.limits = &generation->config.limits;
     generation->service.hosts = generation->config.server.hosts;
+    generation->service.origins = generation->config.cors_origins;
     generation->service.keys = generation->keys;
     generation->service.metrics_public = generation->config.metrics_public;
     return generation;

@@ -60,13 +60,20 @@ static int check_host(const struct server *server, const struct service *service
                     host);
 }
 
-static int check_origin(const struct request_head *head, struct error *err)
+/* A page may post only where it came from, or where it is listed.  A page that made its own name
+ * lead here also "came from here": without keys the name must be one of ours, on any address. */
+static int check_origin(const struct admission *admission, const struct service *service,
+                        const struct request_head *head, struct error *err)
 {
     const char *origin = header(head->connection, "Origin");
-    if (origin && strcmp(head->method, "POST") == 0)
-        return error_at(err, ERR_FORBIDDEN, "Origin", "requests of pages of \"%.128s\" are refused",
-                        origin);
-    return 0;
+    const char *host = header(head->connection, "Host");
+    if (!origin || strcmp(head->method, "POST") != 0 || admission->cors.allow_origin)
+        return 0;
+    if (host && cors_is_same_origin(origin, host) &&
+        (service->keys || admission_host_is_known(host, service->hosts)))
+        return 0;
+    return error_at(err, ERR_FORBIDDEN, "Origin",
+                    "pages of \"%.128s\" may not ask: it is not in cors.origins", origin);
 }
 
 /* Where "Bearer KEY" has its key; NULL: it is nothing of the kind. */
@@ -190,14 +197,19 @@ int admission_check(struct admission *admission, const struct server *server,
     if (route && route->kind == ROUTE_METRICS && !server->metrics_enabled)
         route = NULL;
     admission->route = route;
+    admission->cors = cors_read(service, connection, route, head->method);
 
     if (check_framing(connection, err) < 0 || check_length(connection, service->limits, err) < 0) {
         admission->at_once = true;
         return -1;
     }
     admission->at_once = header(connection, "Expect") != NULL;
-    if (check_host(server, service, head, route, err) < 0 || check_origin(head, err) < 0 ||
-        check_key(admission, service, head, err) < 0)
+    if (check_host(server, service, head, route, err) < 0 ||
+        check_origin(admission, service, head, err) < 0)
+        return -1;
+    if (admission->cors.preflight)
+        return 0; /* browsers send no key with it */
+    if (check_key(admission, service, head, err) < 0)
         return -1;
     if (!route)
         return error_set(err, ERR_NO_ROUTE, "there is nothing at this path");

@@ -2,6 +2,7 @@
 #ifndef HTTP_ADMISSION_H
 #define HTTP_ADMISSION_H
 
+#include "cors.h"
 #include "quotas.h"
 #include "routes.h"
 #include "server_state.h"
@@ -16,9 +17,10 @@ struct request_head {
 struct admission {
     const struct route *route; /* NULL: none has that path */
     const char *name;          /* of a model in the path, borrowed from it */
-    const struct key *key;     /* the client's, of the service; NULL: none was needed */
-    struct quota_share share;  /* of what the client may do at once; for quotas_release() */
-    unsigned retry_after_s;    /* ERR_TOO_OFTEN: when there is room again; else 0 */
+    struct cors cors;
+    const struct key *key;    /* the client's, of the service; NULL: none was needed */
+    struct quota_share share; /* of what the client may do at once; for quotas_release() */
+    unsigned retry_after_s;   /* ERR_TOO_OFTEN: when there is room again; else 0 */
     /* The answer cannot wait for the body: it is too long, or it is not clear where it ends, or the
      * client waits for a word before it sends any. */
     bool at_once;

@@ -47,6 +47,7 @@ struct exchange *exchange_open(struct server *server, const struct request_head 
 
 static enum MHD_Result send_reply(struct exchange *x, struct reply *reply)
 {
+    reply->cors = x->admission.cors;
     reply->close = reply->close || x->server->phase != SERVER_SERVING;
     const enum MHD_Result result = reply_send(reply, x->connection, x->id);
     x->status = reply->status;
@@ -202,6 +203,10 @@ static enum MHD_Result begin(struct exchange *x)
     peers_expect(x->server->peers, x->peer, PEERS_NO_DEADLINE);
     if (x->error.code != ERR_NONE)
         return send_error(x, false);
+    if (x->admission.cors.preflight) {
+        struct reply reply = { .status = MHD_HTTP_NO_CONTENT };
+        return send_reply(x, &reply);
+    }
     if (!routes_is_probe(route) && check_phase(x) < 0)
         return send_error(x, false);
     if (route->kind != ROUTE_WORK) {

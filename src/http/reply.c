@@ -23,6 +23,8 @@ static struct MHD_Response *response_create(struct reply *reply)
     /* The one text that needs no memory. */
     static char no_memory[] = "{\"error\":{\"type\":\"server_error\",\"code\":\"no_memory\","
                               "\"param\":null,\"message\":\"no memory for the answer\"}}";
+    if (reply->status == MHD_HTTP_NO_CONTENT)
+        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     size_t length = 0;
     char *body = buffer_take(&reply->body, &length);
     if (!body) {
@@ -44,8 +46,10 @@ enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connectio
     struct MHD_Response *response = response_create(reply);
     if (!response)
         return MHD_NO;
-    MHD_add_response_header(response, "Content-Type",
-                            reply->content_type ? reply->content_type : "application/json");
+    if (reply->status != MHD_HTTP_NO_CONTENT)
+        MHD_add_response_header(response, "Content-Type",
+                                reply->content_type ? reply->content_type : "application/json");
+    cors_add_headers(&reply->cors, response);
     MHD_add_response_header(response, "X-Request-Id", request_id);
     if (reply->allow)
         MHD_add_response_header(response, "Allow", reply->allow);

@@ -44,6 +44,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "engine.screening", "true" },
         { "engine.isa", "" },
         { "engine.gemm", "own" },
+        { "cors.origins", "" },
         { "metrics.enabled", "true" },
         { "metrics.public", "false" },
         { "log.level", "info" },
@@ -391,6 +392,16 @@ static void serving_needs_a_model_and_leave_to_be_reached(void **state)
         { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=false", false },
         { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=true", true },
         { "--model=a", "--listen=[::]:80", "--server.keys_file=k", true },
+        { "--model=a", "--server.keys_file=k", "--cors.origins=*", true },
+        { "--model=a", "--server.keys_file=", "--cors.origins=*", false },
+        { "--model=a", "--cors.origins=https://a.example,http://b:80,app://x", "--log.level=info",
+          true },
+        { "--model=a", "--cors.origins=https://a.example/", "--log.level=info", false },
+        { "--model=a", "--cors.origins=a.example", "--log.level=info", false },
+        { "--model=a", "--cors.origins=https://", "--log.level=info", false },
+        { "--model=a", "--cors.origins=null", "--log.level=info", false },
+        { "--model=a", "--cors.origins=https://a b", "--log.level=info", false },
+        { "--model=a", "--cors.origins=https://*.example", "--log.level=info", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct configuration config;
