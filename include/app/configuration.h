@@ -28,6 +28,7 @@ struct configuration {
     struct {
         char *listen; /* as written; owned */
         uint64_t threads, connections;
+        uint64_t connections_per_address; /* 0: any number */
         uint64_t idle_timeout_ms;
         char **hosts;    /* NULL-terminated; owned */
         char *keys_file; /* "": everyone may ask; owned */

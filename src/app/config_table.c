@@ -19,6 +19,11 @@ const struct config_key config_keys[] = {
       "Threads that parse requests and send answers; the workers do the work." },
     { "server.connections", CONFIG_COUNT, "connections", "4096", 1, 1000000, NULL, NULL,
       AT(server.connections), "Connections open at once; each needs a file descriptor." },
+    { "server.connections_per_address", CONFIG_COUNT, "connections", "0", 0, 1000000, NULL, NULL,
+      AT(server.connections_per_address),
+      "Connections open at once from one client address; more are closed unanswered.  0: any "
+      "number, since behind a proxy, a NAT or a container's network all clients may have one "
+      "address; set it where clients connect themselves." },
     { "server.idle_timeout_ms", CONFIG_COUNT, "ms", "90000", 100, DAY_MS, NULL, NULL,
       AT(server.idle_timeout_ms),
       "A kept connection without a request is closed after this; longer than the 60 to 75 s of "

@@ -50,6 +50,7 @@ static int start_server(struct daemon *daemon, struct error *err)
         .port = config->listen.port,
         .threads = config->server.threads,
         .connections = config->server.connections,
+        .connections_per_address = config->server.connections_per_address,
         .idle_timeout_ms = config->server.idle_timeout_ms,
         .metrics_enabled = config->metrics_enabled,
     };

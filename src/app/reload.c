@@ -6,8 +6,11 @@
 #include "base/mem.h"
 
 /* What the server is started with. */
-static const char *const fixed_keys[] = { "server.listen", "server.threads", "server.connections",
-                                          "server.idle_timeout_ms", "metrics.enabled" };
+static const char *const fixed_keys[] = {
+    "server.listen",          "server.threads",
+    "server.connections",     "server.connections_per_address",
+    "server.idle_timeout_ms", "metrics.enabled"
+};
 
 static char *printed(const struct config_key *key, const struct configuration *config)
 {

@@ -188,6 +188,7 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct http_
         { MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? (intptr_t)threads : 0, NULL },
         { MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections, NULL },
+        { MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)config->connections_per_address, NULL },
         { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((config->idle_timeout_ms + 999) / 1000), NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server },

@@ -75,6 +75,33 @@ five() { # CURL_OPTION...
     [ "$(five -H "Authorization: Bearer $two")" = '200 200 200 200 200' ]
 }
 
+# Opens COUNT connections into fds; the daemon closes those it does not want.
+connect() { # COUNT
+    fds=()
+    local i fd
+    for ((i = 0; i < $1; i++)); do
+        exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
+        fds+=("$fd")
+    done
+}
+
+@test "an address has so many connections, and others are not touched" {
+    start --server.connections_per_address 5
+    local fds fd
+    connect 5
+    await 5 eval '[ "$(curl -s --interface 127.0.0.2 "$url/metrics" |
+        sed -n "s/^seqd_http_connections //p")" = 6 ]'
+    [ "$(status /livez)" = 000 ]
+    [ "$(status /livez --interface 127.0.0.2)" = 200 ]
+    for fd in "${fds[@]}"; do exec {fd}>&-; done
+    await 5 eval '[ "$(status /livez)" = 200 ]'
+    daemon_stop
+    start
+    connect 50
+    [ "$(status /livez)" = 200 ]
+    for fd in "${fds[@]}"; do exec {fd}>&-; done
+}
+
 @test "SIGHUP changes the limits" {
     local config=$BATS_TEST_TMPDIR/seqd.yaml
     printf 'limits: {}\n' >"$config"

@@ -9,6 +9,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "server.listen", "127.0.0.1:8080" },
         { "server.threads", "2" },
         { "server.connections", "4096" },
+        { "server.connections_per_address", "0" },
         { "server.idle_timeout_ms", "90000" },
         { "server.hosts", "" },
         { "server.keys_file", "" },
