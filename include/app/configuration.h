@@ -22,6 +22,7 @@ enum { CONFIG_KEYS_MAX = 64 };
 
 struct model_entry {
     char *name, *path; /* owned */
+    char **aliases;    /* other names; NULL-terminated, or NULL; owned */
 };
 
 struct configuration {
@@ -42,7 +43,7 @@ struct configuration {
     char *cache_dir;             /* "": none; owned */
     char *isa;                   /* "": the best; owned */
     const char *gemm;            /* static */
-    char **cors_origins; /* NULL-terminated; owned */
+    char **cors_origins;         /* NULL-terminated; owned */
     bool metrics_enabled, metrics_public;
     const char *log_level; /* static */
 

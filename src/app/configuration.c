@@ -128,6 +128,13 @@ static void log_models(const struct configuration *config)
         log_begin(&line, LOG_DEBUG, "configuration: model");
         log_text(&line, "name", config->models[i].name);
         log_text(&line, "path", config->models[i].path);
+        struct buffer aliases;
+        buffer_init(&aliases, 1024);
+        for (char *const *alias = config->models[i].aliases; alias && *alias; alias++)
+            buffer_printf(&aliases, "%s%s", aliases.length ? "," : "", *alias);
+        if (aliases.data)
+            log_text(&line, "aliases", aliases.data);
+        buffer_free(&aliases);
         log_text(&line, "from", origin_names[config->models_origin]);
         log_end(&line);
     }

@@ -1,5 +1,7 @@
 #include "app/generation.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 struct generation *generation_create(struct configuration *config, struct error *err)
@@ -66,7 +68,9 @@ static void forget_models(const struct registry *gone, struct metrics *metrics,
 {
     for (size_t i = 0; i < gone->count; i++) {
         const char *name = gone->models[i].name;
-        if (name && !(served && registry_find(served, name)))
+        const struct served_model *still = served && name ? registry_find(served, name) : NULL;
+        /* As an alias it has no series. */
+        if (name && !(still && strcmp(still->name, name) == 0))
             metrics_hide(metrics, "model", name);
     }
 }

@@ -31,16 +31,6 @@ with() { # KEY: curl options
     authorization=(-H "Authorization: Bearer $1")
 }
 
-reload_count() { log_lines "select(.message | startswith(\"$1\"))" | wc -l; }
-
-reload() { # good|bad
-    local message=reloaded before
-    [ "$1" = good ] || message='SIGHUP: what was served is served on'
-    before=$(reload_count "$message")
-    kill -HUP "$daemon_pid"
-    await 10 eval "[ \$(reload_count '$message') -gt $before ]"
-}
-
 @test "without a key everything is 401 but probes" {
     start
     local route

@@ -133,7 +133,7 @@ static void each_source_wins_over_those_before_it(void **state)
 static void a_list_of_models_replaces_the_one_of_a_lower_source(void **state)
 {
     (void)state;
-    write_file("models:\n- path: /from/file\n- {name: b, path: x}\n");
+    write_file("models:\n- aliases: [one, b2]\n  path: /from/file\n- {name: b, path: x}\n");
     struct configuration config;
     struct error err;
     enum command command;
@@ -144,6 +144,10 @@ static void a_list_of_models_replaces_the_one_of_a_lower_source(void **state)
     assert_int_equal(read_all(&config, WORDS(option), WORDS(NULL), &command, &err), 0);
     assert_int_equal(config.model_count, 2);
     assert_string_equal(config.models[0].name, "file");
+    assert_string_equal(config.models[0].aliases[0], "one");
+    assert_string_equal(config.models[0].aliases[1], "b2");
+    assert_null(config.models[0].aliases[2]);
+    assert_null(config.models[1].aliases);
     configuration_free(&config);
 
     assert_int_equal(read_all(&config, WORDS(option), environment, &command, &err), 0);
@@ -421,7 +425,7 @@ static void every_failed_allocation_is_a_clean_error(void **state)
 {
     (void)state;
     write_file("server: {hosts: [a, b], listen: '[::1]:1'}\n"
-               "models: [{path: a}, {name: b, path: c}]\n");
+               "models: [{path: a, aliases: [d, e]}, {name: b, path: c}]\n");
     char *const environment[] = { "SEQD_MODEL=x,y", "SEQD_SERVER_HOSTS=c,d", NULL };
     long n = 0;
     for (int result = -1; result < 0; n++) {
