@@ -36,7 +36,7 @@ embed() { # NAME
     embed latest
     embed latest
     [ "$(metric 'seqd_request_duration_seconds_count{route="/v1/encode",model="a"}')" = 2 ]
-    ! curl -s "$url/metrics" | grep -F latest
+    ! curl -s "$url/metrics" | grep -F latest || fail "an alias is a label"
     [ "$(log_lines 'select(.message == "request") | .model' | sort -u)" = a ]
 }
 

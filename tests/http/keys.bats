@@ -68,7 +68,8 @@ with() { # KEY: curl options
         refused 401 missing_api_key Authorization /v1/encode "$body" -H "Authorization: $value"
     done
     with $one
-    ! curl -s "${authorization[@]}" "$url/metrics" | grep -F 0123456789abcdef
+    ! curl -s "${authorization[@]}" "$url/metrics" | grep -F 0123456789abcdef ||
+        fail "metrics show a key"
     curl -s "${authorization[@]}" "$url/metrics" |
         grep -q '^seqd_http_requests_total{route="/v1/encode",method="POST",status="401"} 11$'
     stop_and_look_for_keys
@@ -136,6 +137,15 @@ with() { # KEY: curl options
     [ "$(status /v1/models)" = 200 ]
 }
 
+# Waits until each client has begun and ended a request from now on.
+clients_go_on() {
+    local i before
+    for i in 1 2 3 4; do
+        before=$(wc -l <"$BATS_TEST_TMPDIR/load.$i")
+        await 20 eval "[ \$(wc -l <'$BATS_TEST_TMPDIR/load.$i') -ge $((before + 2)) ]"
+    done
+}
+
 # Old and new key are both there for a time, as an operator does it; clients change in between.
 @test "a key is exchanged under load and no request is lost" {
     start
@@ -147,6 +157,7 @@ with() { # KEY: curl options
         (
             until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
                 curl -s -m 20 -o /dev/null -w '%{http_code}\n' -d "$body" "$url/v1/encode" \
+                    -H 'Content-Type: application/json' \
                     -H "Authorization: Bearer $(<"$BATS_TEST_TMPDIR/current")"
             done >"$BATS_TEST_TMPDIR/load.$i"
         ) 3>&- &
@@ -158,7 +169,7 @@ with() { # KEY: curl options
         reload good
         printf %s "$new" >"$BATS_TEST_TMPDIR/next"
         mv "$BATS_TEST_TMPDIR/next" "$BATS_TEST_TMPDIR/current"
-        sleep 0.3 # what was begun with the old key is under way
+        clients_go_on # what was begun with the old key is over
         printf '%s\n' "$new" >"$keys"
         reload good
         [ "$(status /v1/models -H "Authorization: Bearer $old")" = 401 ]
@@ -167,7 +178,7 @@ with() { # KEY: curl options
     touch "$BATS_TEST_TMPDIR/enough"
     wait "${clients[@]}"
     [ "$(cat "$BATS_TEST_TMPDIR"/load.* | wc -l)" -gt 20 ]
-    ! grep -hv 200 "$BATS_TEST_TMPDIR"/load.*
+    ! grep -hv 200 "$BATS_TEST_TMPDIR"/load.* || fail "a request is lost"
     stop_and_look_for_keys
 }
 

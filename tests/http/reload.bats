@@ -92,7 +92,7 @@ names() {
     done
     [ "$(metric seqd_config_last_reload_successful)" = 0 ]
     [ "$(metric seqd_config_last_reload_success_timestamp_seconds)" = "$time" ]
-    ! curl -s "$url/metrics" | grep -q 'model="c"'
+    ! curl -s "$url/metrics" | grep -q 'model="c"' || fail 'c has series'
     serves a=tests/kit/bart
     reload good
     [ "$(metric seqd_config_last_reload_successful)" = 1 ]
@@ -147,7 +147,8 @@ anonymous_kb() { awk '/^RssAnon:/ { print $2 }' "/proc/$daemon_pid/status"; }
     for i in 1 2 3 4; do
         (
             until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
-                curl -s -m 20 -w '\n%{http_code}\n' -d "$body" "$url/v1/encode"
+                curl -s -m 20 -w '\n%{http_code}\n' -H 'Content-Type: application/json' \
+                    -d "$body" "$url/v1/encode"
             done >"$BATS_TEST_TMPDIR/load.$i"
         ) 3>&- &
         clients+=($!)
@@ -160,12 +161,13 @@ anonymous_kb() { awk '/^RssAnon:/ { print $2 }' "/proc/$daemon_pid/status"; }
     done
     touch "$BATS_TEST_TMPDIR/enough"
     wait "${clients[@]}"
-    ! grep -hE '^[0-9]{3}$' "$BATS_TEST_TMPDIR"/load.* | grep -qv 200
+    ! grep -hE '^[0-9]{3}$' "$BATS_TEST_TMPDIR"/load.* | grep -qv 200 ||
+        fail 'a request is lost'
     jq -c 'select(type == "object") | .data' "$BATS_TEST_TMPDIR"/load.* >"$BATS_TEST_TMPDIR/all"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/all")" -gt 20 ]
     grep -qxF "$a" "$BATS_TEST_TMPDIR/all"
     grep -qxF "$b" "$BATS_TEST_TMPDIR/all"
-    ! grep -vxF -e "$a" -e "$b" "$BATS_TEST_TMPDIR/all"
+    ! grep -vxF -e "$a" -e "$b" "$BATS_TEST_TMPDIR/all" || fail 'an answer is neither'
     await 5 eval "[ \$(reload_count 'the former models are closed') = $((rounds + 1)) ]"
     [[ $SEQD != */release/* ]] || [ "$(anonymous_kb)" -le $((first * 110 / 100 + 512)) ]
 }
