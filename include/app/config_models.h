@@ -10,6 +10,11 @@
 int config_models_add(struct configuration *config, const char *name, const char *path,
                       enum config_origin origin, const char *where, struct error *err);
 
+/* Another name for the model that was added last; no two models share one.
+ * Errors: ERR_CONFIG led by `where`, ERR_NO_MEMORY. */
+int config_models_alias(struct configuration *config, const char *alias, const char *where,
+                        struct error *err);
+
 /* "[NAME=]DIR".  A text that begins with / or . is all folder, so that its = is no name's end. */
 int config_models_add_text(struct configuration *config, const char *text,
                            enum config_origin origin, const char *where, struct error *err);

@@ -7,7 +7,7 @@
 #include "app/configuration.h"
 
 /* A YAML file of at most 1 MiB: a mapping of sections of keys, and `models`, a list of {name,
- * path}. Refused: unknown and duplicate keys, anchors, aliases, merge keys, tags, further
+ * path, aliases}. Refused: unknown and duplicate keys, anchors, aliases, merge keys, tags, further
  * documents. */
 int config_yaml_read(struct configuration *config, const char *path, struct error *err);
 

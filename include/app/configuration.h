@@ -22,14 +22,17 @@ enum { CONFIG_KEYS_MAX = 64 };
 
 struct model_entry {
     char *name, *path; /* owned */
+    char **aliases;    /* other names; NULL-terminated, or NULL; owned */
 };
 
 struct configuration {
     struct {
         char *listen; /* as written; owned */
         uint64_t threads, connections;
+        uint64_t connections_per_address; /* 0: any number */
         uint64_t idle_timeout_ms;
-        char **hosts; /* NULL-terminated; owned */
+        char **hosts;    /* NULL-terminated; owned */
+        char *keys_file; /* "": everyone may ask; owned */
         bool allow_unauthenticated;
         uint64_t drain_delay_ms, drain_timeout_ms;
     } server;
@@ -40,7 +43,8 @@ struct configuration {
     char *cache_dir;             /* "": none; owned */
     char *isa;                   /* "": the best; owned */
     const char *gemm;            /* static */
-    bool metrics_enabled;
+    char **cors_origins;         /* NULL-terminated; owned */
+    bool metrics_enabled, metrics_public;
     const char *log_level; /* static */
     bool log_access, log_client_address;
 
@@ -82,7 +86,8 @@ int configuration_read(struct configuration *config, enum command *command, int 
                        char *const argv[], char *const environment[], struct error *err);
 void configuration_free(struct configuration *config);
 
-/* What serving needs beyond single values: a model, and leave to listen beyond loopback.
+/* What serving needs beyond single values: a model, keys or leave to listen beyond loopback, origins
+ * that are some.
  * Errors: ERR_CONFIG. */
 int configuration_check_serving(const struct configuration *config, struct error *err);
 

@@ -15,12 +15,15 @@ struct generation {
     struct serving serving;
     struct workers *workers;
     struct watchdog *watchdog; /* that looks at the workers */
+    struct keys *keys;         /* NULL: everyone may ask */
     struct service service;
     struct generation *older; /* the next in a list of those that were replaced */
 };
 
-/* Takes the configuration over, which is empty then.  NULL: no memory; it stays the caller's. */
-struct generation *generation_create(struct configuration *config);
+/* Takes the configuration over, which is empty then, and reads the keys: the server can refuse
+ * before there are models.  NULL: the configuration stays the caller's.
+ * Errors: ERR_NO_MEMORY, those of keys_open(). */
+struct generation *generation_create(struct configuration *config, struct error *err);
 
 /* Loads the models and starts the workers; service.registry stays NULL.
  * Errors: those of serving_open(), workers_start() and

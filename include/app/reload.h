@@ -14,7 +14,8 @@ struct invocation {
 /* A generation of its own, open, with its registry, from the sources as they are now: files are
  * found by name, whatever their times say.  Keys that only a new start changes are a warning and
  * stay as they are in `current`.  NULL: nothing has changed and nothing is left of it.
- * Errors: those of configuration_read(), configuration_check_serving() and generation_open().
+ * Errors: those of configuration_read(), configuration_check_serving(), generation_create() and
+ * generation_open().
  * Main's thread. */
 struct generation *reload_open(const struct generation *current,
                                const struct invocation *invocation, double cores,

@@ -24,6 +24,9 @@ enum error_code {
     ERR_EMPTY_ROW,
     ERR_TOO_LONG,
     ERR_UNSUPPORTED,
+    /* a request of nobody known: 401 */
+    ERR_NO_KEY,
+    ERR_WRONG_KEY,
     /* a request that goes elsewhere: 403, 404, 405, 415 */
     ERR_FORBIDDEN,
     ERR_NO_ROUTE,
@@ -34,6 +37,7 @@ enum error_code {
     ERR_OVER_LIMIT,
     /* 429, 503, 504 */
     ERR_BUSY,
+    ERR_TOO_OFTEN,
     ERR_LOADING,
     ERR_SHUTTING_DOWN,
     ERR_DEADLINE,

@@ -13,12 +13,13 @@
 #include "http/service.h"
 
 struct http_config {
-    const char *address;      /* "127.0.0.1", "::1", "0.0.0.0" … */
-    bool loopback;            /* nobody beyond this machine can connect to the address */
-    uint16_t port;            /* 0: the system picks one */
-    size_t threads;           /* epoll threads */
-    size_t connections;       /* open at once */
-    uint64_t idle_timeout_ms; /* a kept connection without a request */
+    const char *address;            /* "127.0.0.1", "::1", "0.0.0.0" … */
+    bool loopback;                  /* nobody beyond this machine can connect to the address */
+    uint16_t port;                  /* 0: the system picks one */
+    size_t threads;                 /* epoll threads */
+    size_t connections;             /* open at once */
+    size_t connections_per_address; /* of them; 0: any number */
+    uint64_t idle_timeout_ms;       /* a kept connection without a request */
     bool metrics_enabled;
 };
 

@@ -9,12 +9,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "http/keys.h"
 #include "serve/registry.h"
 
 struct service {
     const struct limits *limits;
-    char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated, or NULL */
-    bool log_access, log_client_address;       /* a line for each request; with who asked */
+    char *const *hosts;   /* names a Host header may carry on loopback; NULL-terminated, or NULL */
+    char *const *origins; /* of pages that may ask, perhaps "*"; NULL-terminated, or NULL */
+    const struct keys *keys;             /* who may ask; NULL: everyone */
+    bool metrics_public;                 /* /metrics asks for no key */
+    bool log_access, log_client_address; /* a line for each request; with who asked */
     _Atomic(const struct registry *) registry; /* NULL while the models are being loaded */
     atomic_size_t users;                       /* requests that are answered from it */
 };

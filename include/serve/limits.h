@@ -20,6 +20,9 @@ struct limits {
     size_t max_new_tokens;
     size_t queue_sequences; /* rows that wait, of one model */
     uint64_t request_timeout_ms;
+    /* of one API key, or of one client address where there are none; 0: none */
+    uint64_t key_requests_per_second, key_burst;
+    uint64_t key_concurrency;
 };
 
 #endif

@@ -7,6 +7,7 @@
 
 struct served_model {
     char *name;
+    char *const *aliases;        /* other names it answers to; NULL-terminated, or NULL; borrowed */
     struct model *model;         /* owned */
     struct tokenizer *tokenizer; /* owned; NULL: token ids only */
     struct engine *engine;       /* owned */
@@ -20,8 +21,8 @@ struct registry {
     size_t count;
 };
 
-/* The model of that name; NULL: none.  `name` NULL: the only one loaded, NULL when there are
- * several. */
+/* The model of that name or alias; NULL: none.  `name` NULL: the only one loaded, NULL when there
+ * are several. */
 struct served_model *registry_find(const struct registry *registry, const char *name);
 
 /* What options_resolve() checks a row's options against. */

@@ -3,6 +3,7 @@
 #include "app/commands.h"
 #include "app/serving.h"
 #include "base/cpu.h"
+#include "http/keys.h"
 
 static void print_model(const struct served_model *served)
 {
@@ -18,8 +19,25 @@ static void print_model(const struct served_model *served)
            served->tokenizer ? "texts and token ids" : "token ids (no tokenizer in the folder)");
 }
 
+/* How many keys there are; 0: everyone may ask. */
+static int read_keys(const struct configuration *config, size_t *count, struct error *err)
+{
+    struct keys *keys;
+    *count = 0;
+    if (!config->server.keys_file[0])
+        return 0;
+    if (keys_open(&keys, config->server.keys_file, err) < 0)
+        return -1;
+    *count = keys_count(keys);
+    keys_close(&keys);
+    return 0;
+}
+
 int command_check(const struct configuration *config, struct error *err)
 {
+    size_t key_count;
+    if (read_keys(config, &key_count, err) < 0)
+        return -1;
     struct metrics *metrics = metrics_create();
     if (!metrics)
         return error_set(err, ERR_NO_MEMORY, "no memory for metrics");
@@ -29,9 +47,10 @@ int command_check(const struct configuration *config, struct error *err)
     const int result = serving_open(&serving, config, crew, metrics, err);
     if (result == 0) {
         printf("configuration: valid, listens on %s\n"
+               "API keys: %zu\n"
                "cpu: %.2f cores, %zu workers of %zu threads, kernels %s, gemm %s\n",
-               config->server.listen, cores, crew.workers, crew.threads, serving.kernels.isa,
-               serving.kernels.gemm_name);
+               config->server.listen, key_count, cores, crew.workers, crew.threads,
+               serving.kernels.isa, serving.kernels.gemm_name);
         for (size_t i = 0; i < serving.registry.count; i++)
             print_model(&serving.registry.models[i]);
     }

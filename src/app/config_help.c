@@ -15,9 +15,11 @@ static const char head[] =
     "# The models to serve; the name is the folder's own when it is left out.  A relative path\n"
     "# starts in the working directory.\n"
     "# Also --model [NAME=]DIR, which may be repeated, and SEQD_MODEL=[NAME=]DIR,[NAME=]DIR\n"
+    "# In this file a model may have aliases, which requests may name instead.\n"
     "# models:\n"
     "#   - name: g2p\n"
-    "#     path: models/g2p\n";
+    "#     path: models/g2p\n"
+    "#     aliases: [pronounce]\n";
 
 /* `text` as comment lines that end at a blank before COMMENT_COLUMNS. */
 static void print_comment(const char *text, struct buffer *out)

@@ -11,6 +11,9 @@ void config_models_clear(struct configuration *config)
     for (size_t i = 0; i < config->model_count; i++) {
         mem_free(config->models[i].name);
         mem_free(config->models[i].path);
+        for (char **alias = config->models[i].aliases; alias && *alias; alias++)
+            mem_free(*alias);
+        mem_free(config->models[i].aliases);
     }
     mem_free(config->models);
     config->models = NULL;
@@ -61,14 +64,35 @@ static bool is_name(const char *name, size_t length)
     return strspn(name, allowed) >= length;
 }
 
-static bool is_taken(const struct configuration *config, const char *name, size_t length)
+static bool is_same(const char *other, const struct part *name)
+{
+    return strlen(other) == name->length && memcmp(other, name->start, name->length) == 0;
+}
+
+static bool is_taken(const struct configuration *config, const struct part *name)
 {
     for (size_t i = 0; i < config->model_count; i++) {
-        const char *other = config->models[i].name;
-        if (strlen(other) == length && memcmp(other, name, length) == 0)
+        if (is_same(config->models[i].name, name))
             return true;
+        for (char *const *alias = config->models[i].aliases; alias && *alias; alias++)
+            if (is_same(*alias, name))
+                return true;
     }
     return false;
+}
+
+static int check_name(const struct configuration *config, const struct part *name,
+                      const char *where, struct error *err)
+{
+    if (!is_name(name->start, name->length))
+        return error_set(err, ERR_CONFIG,
+                         "%s: \"%.*s\" cannot be a model's name: 1 to %d letters, digits and "
+                         "._-/:@+, not beginning with . or /; name it with NAME=DIR",
+                         where, (int)name->length, name->start, NAME_MAX_BYTES);
+    if (is_taken(config, name))
+        return error_set(err, ERR_CONFIG, "%s: two models are called \"%.*s\"", where,
+                         (int)name->length, name->start);
+    return 0;
 }
 
 int config_models_add(struct configuration *config, const char *name, const char *path,
@@ -81,31 +105,42 @@ int config_models_add(struct configuration *config, const char *name, const char
     config->models_origin = origin;
 
     const struct part own = name ? (struct part){ name, strlen(name) } : folder_name(path);
-    const size_t length = own.length;
-    name = own.start;
-    if (!is_name(name, length))
-        return error_set(err, ERR_CONFIG,
-                         "%s: \"%.*s\" cannot be a model's name: 1 to %d letters, digits and "
-                         "._-/:@+, not beginning with . or /; name it with NAME=DIR",
-                         where, (int)length, name, NAME_MAX_BYTES);
-    if (is_taken(config, name, length))
-        return error_set(err, ERR_CONFIG, "%s: two models are called \"%.*s\"", where, (int)length,
-                         name);
+    if (check_name(config, &own, where, err) < 0)
+        return -1;
 
     struct model_entry *models =
         mem_resize(config->models, config->model_count + 1, sizeof *models);
     if (!models)
         return error_set(err, ERR_NO_MEMORY, "no memory for the list of models");
     config->models = models;
-    struct model_entry entry = { .name = mem_alloc(length + 1, 1), .path = mem_text(path) };
+    struct model_entry entry = { .name = mem_alloc(own.length + 1, 1), .path = mem_text(path) };
     if (!entry.name || !entry.path) {
         mem_free(entry.name);
         mem_free(entry.path);
         return error_set(err, ERR_NO_MEMORY, "no memory for the list of models");
     }
-    memcpy(entry.name, name, length);
+    memcpy(entry.name, own.start, own.length);
     models[config->model_count++] = entry;
     return 0;
+}
+
+int config_models_alias(struct configuration *config, const char *alias, const char *where,
+                        struct error *err)
+{
+    struct model_entry *entry = &config->models[config->model_count - 1];
+    const struct part name = { alias, strlen(alias) };
+    if (check_name(config, &name, where, err) < 0)
+        return -1;
+    size_t count = 0;
+    while (entry->aliases && entry->aliases[count])
+        count++;
+    char **aliases = mem_resize(entry->aliases, count + 2, sizeof *aliases);
+    if (!aliases)
+        return error_set(err, ERR_NO_MEMORY, "no memory for the list of models");
+    entry->aliases = aliases;
+    aliases[count] = mem_text(alias);
+    aliases[count + 1] = NULL;
+    return aliases[count] ? 0 : error_set(err, ERR_NO_MEMORY, "no memory for the list of models");
 }
 
 int config_models_add_text(struct configuration *config, const char *text,

@@ -19,6 +19,11 @@ const struct config_key config_keys[] = {
       "Threads that parse requests and send answers; the workers do the work." },
     { "server.connections", CONFIG_COUNT, "connections", "4096", 1, 1000000, NULL, NULL,
       AT(server.connections), "Connections open at once; each needs a file descriptor." },
+    { "server.connections_per_address", CONFIG_COUNT, "connections", "0", 0, 1000000, NULL, NULL,
+      AT(server.connections_per_address),
+      "Connections open at once from one client address; more are closed unanswered.  0: any "
+      "number, since behind a proxy, a NAT or a container's network all clients may have one "
+      "address; set it where clients connect themselves." },
     { "server.idle_timeout_ms", CONFIG_COUNT, "ms", "90000", 100, DAY_MS, NULL, NULL,
       AT(server.idle_timeout_ms),
       "A kept connection without a request is closed after this; longer than the 60 to 75 s of "
@@ -26,9 +31,13 @@ const struct config_key config_keys[] = {
     { "server.hosts", CONFIG_TEXTS, "", "", 0, 0, NULL, NULL, AT(server.hosts),
       "Names, besides localhost, that a Host header may carry on loopback: no web page can reach "
       "the daemon under a name of its own." },
+    { "server.keys_file", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(server.keys_file),
+      "File of API keys, one a line, perhaps as NAME: KEY, which not everyone may read; requests "
+      "but probes then need one, as Authorization: Bearer KEY.  SIGHUP reads it again." },
     { "server.allow_unauthenticated", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL,
       AT(server.allow_unauthenticated),
-      "Listening beyond loopback serves everyone who can connect, and needs this said." },
+      "Listening beyond loopback without keys serves everyone who can connect, and needs this "
+      "said." },
     { "server.drain_delay_ms", CONFIG_COUNT, "ms", "0", 0, DAY_MS, NULL, NULL,
       AT(server.drain_delay_ms),
       "After SIGTERM requests are served for this long while /readyz is 503: load balancers need "
@@ -72,6 +81,18 @@ const struct config_key config_keys[] = {
     { "limits.request_timeout_ms", CONFIG_COUNT, "ms", "60000", 1, DAY_MS, NULL, NULL,
       AT(limits.request_timeout_ms),
       "From the last byte of the request to its answer, waiting included; then 504." },
+    { "limits.key_requests_per_second", CONFIG_COUNT, "requests", "0", 0, 1000000, NULL, NULL,
+      AT(limits.key_requests_per_second),
+      "Requests of one API key, or of one client address where there are no keys, in the long run; "
+      "then 429 rate_limited; 0: any number." },
+    { "limits.key_burst", CONFIG_COUNT, "requests", "limits.key_requests_per_second", 1, 1000000,
+      NULL, NULL, AT(limits.key_burst),
+      "Requests that may come at once after a pause, before limits.key_requests_per_second "
+      "counts." },
+    { "limits.key_concurrency", CONFIG_COUNT, "requests", "0", 0, 1000000, NULL, NULL,
+      AT(limits.key_concurrency),
+      "Requests of one API key, or of one client address where there are no keys, that are being "
+      "sent, computed or answered; then 429 rate_limited; 0: any number." },
 
     { "engine.workers", CONFIG_COUNT, "threads", "0", 0, 1024, NULL, NULL, AT(engine.workers),
       "Batches that are computed at once, each by a team of engine.threads; 0 chooses by the cores "
@@ -118,8 +139,14 @@ const struct config_key config_keys[] = {
       "Who multiplies matrices: own gives a row the same bits in every batch, openblas values "
       "within the tolerance." },
 
+    { "cors.origins", CONFIG_TEXTS, "", "", 0, 0, NULL, NULL, AT(cors_origins),
+      "Origins of web pages that may use the daemon from a browser, as https://app.example:8443; "
+      "* is all of them, and needs keys." },
+
     { "metrics.enabled", CONFIG_BOOL, "", "true", 0, 0, NULL, NULL, AT(metrics_enabled),
       "Whether GET /metrics answers." },
+    { "metrics.public", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL, AT(metrics_public),
+      "Whether GET /metrics answers without a key where there are keys." },
     { "log.level", CONFIG_CHOICE, "", "info", 0, 0, config_log_levels, NULL, AT(log_level),
       "The least that is logged." },
     { "log.access", CONFIG_BOOL, "", "true", 0, 0, NULL, NULL, AT(log_access),

@@ -123,12 +123,68 @@ static int read_text(struct reader *r, const char *name, char **text)
     return *text ? 0 : error_set(r->err, ERR_NO_MEMORY, "no memory for %s", r->path);
 }
 
+/* A list of texts as one, with commas between them; `name` is for the message. */
+static int read_texts(struct reader *r, const char *name, struct buffer *joined)
+{
+    if (r->event.type != YAML_SEQUENCE_START_EVENT)
+        return refuse(r, "%s must be a list of texts, as [a, b] or []", name);
+    buffer_text(joined, "");
+    for (;;) {
+        if (next(r) < 0)
+            return -1;
+        if (r->event.type == YAML_SEQUENCE_END_EVENT)
+            break;
+        if (!is_scalar(r) || is_null(r) || !*scalar(r) || strchr(scalar(r), ','))
+            return refuse(r, "%s takes texts that are not empty and have no comma", name);
+        buffer_printf(joined, "%s%s", joined->length ? "," : "", scalar(r));
+    }
+    return joined->state == BUFFER_OK
+               ? 0
+               : error_set(r->err, ERR_NO_MEMORY, "no memory for %s", r->path);
+}
+
+struct model_fields {
+    char *name, *path;
+    struct buffer aliases; /* with commas between them; no data: not given */
+};
+
+static int read_model_field(struct reader *r, struct model_fields *fields)
+{
+    char field[NAME_ROOM];
+    if (read_name(r, field) < 0)
+        return -1;
+    const bool aliases = strcmp(field, "aliases") == 0;
+    char **text = strcmp(field, "name") == 0   ? &fields->name
+                  : strcmp(field, "path") == 0 ? &fields->path
+                                               : NULL;
+    if (!text && !aliases)
+        return refuse(r, "unknown key models.%s; allowed: name, path and aliases", field);
+    if (aliases ? fields->aliases.data != NULL : *text != NULL)
+        return refuse(r, "duplicate key models.%s", field);
+    if (next(r) < 0)
+        return -1;
+    return aliases ? read_texts(r, "models.aliases", &fields->aliases) : read_text(r, field, text);
+}
+
+static int add_model(struct reader *r, const struct model_fields *fields, const char *at)
+{
+    if (config_models_add(r->config, fields->name, fields->path ? fields->path : "", ORIGIN_FILE,
+                          at, r->err) < 0)
+        return -1;
+    for (char *rest = fields->aliases.data, *alias; (alias = strsep(&rest, ","));)
+        if (*alias && config_models_alias(r->config, alias, at, r->err) < 0)
+            return -1;
+    return 0;
+}
+
 static int read_model(struct reader *r)
 {
-    char *name = NULL, *path = NULL, field[NAME_ROOM], at[WHERE_ROOM];
+    struct model_fields fields = { NULL };
+    buffer_init(&fields.aliases, FILE_BYTES_MAX);
+    char at[WHERE_ROOM];
     int result = -1;
     if (r->event.type != YAML_MAPPING_START_EVENT) {
-        refuse(r, "a model is a mapping of name and path");
+        refuse(r, "a model is a mapping of name, path and aliases");
         goto done;
     }
     where(r, at);
@@ -137,23 +193,14 @@ static int read_model(struct reader *r)
             goto done;
         if (r->event.type == YAML_MAPPING_END_EVENT)
             break;
-        if (read_name(r, field) < 0)
-            goto done;
-        char **text = strcmp(field, "name") == 0   ? &name
-                      : strcmp(field, "path") == 0 ? &path
-                                                   : NULL;
-        if (!text || *text) {
-            refuse(r, "%s key models.%s; allowed: name and path", text ? "duplicate" : "unknown",
-                   field);
-            goto done;
-        }
-        if (next(r) < 0 || read_text(r, field, text) < 0)
+        if (read_model_field(r, &fields) < 0)
             goto done;
     }
-    result = config_models_add(r->config, name, path ? path : "", ORIGIN_FILE, at, r->err);
+    result = add_model(r, &fields, at);
 done:
-    mem_free(name);
-    mem_free(path);
+    mem_free(fields.name);
+    mem_free(fields.path);
+    buffer_free(&fields.aliases);
     return result;
 }
 
@@ -167,7 +214,7 @@ static int read_models(struct reader *r)
     if (is_null(r))
         return 0;
     if (r->event.type != YAML_SEQUENCE_START_EVENT)
-        return refuse(r, "models must be a list of mappings of name and path");
+        return refuse(r, "models must be a list of mappings of name, path and aliases");
     for (;;) {
         if (next(r) < 0)
             return -1;
@@ -180,30 +227,13 @@ static int read_models(struct reader *r)
 
 static int read_list(struct reader *r, const struct config_key *key)
 {
-    if (r->event.type != YAML_SEQUENCE_START_EVENT)
-        return refuse(r, "%s must be a list of texts, as [a, b] or []", key->name);
     struct buffer joined;
     buffer_init(&joined, FILE_BYTES_MAX);
-    buffer_text(&joined, "");
     char at[WHERE_ROOM];
     where(r, at);
-    int result = -1;
-    for (;;) {
-        if (next(r) < 0)
-            goto done;
-        if (r->event.type == YAML_SEQUENCE_END_EVENT)
-            break;
-        if (!is_scalar(r) || is_null(r) || !*scalar(r) || strchr(scalar(r), ',')) {
-            refuse(r, "%s takes texts that are not empty and have no comma", key->name);
-            goto done;
-        }
-        buffer_printf(&joined, "%s%s", joined.length ? "," : "", scalar(r));
-    }
-    if (joined.state != BUFFER_OK)
-        error_set(r->err, ERR_NO_MEMORY, "no memory for %s", r->path);
-    else
+    int result = read_texts(r, key->name, &joined);
+    if (result == 0)
         result = config_key_set(key, r->config, joined.data, ORIGIN_FILE, at, r->err);
-done:
     buffer_free(&joined);
     return result;
 }

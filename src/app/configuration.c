@@ -67,18 +67,50 @@ void configuration_free(struct configuration *config)
     *config = (struct configuration){ 0 };
 }
 
+/* "https://app.example:8443": what a browser says in an Origin header. */
+static bool is_origin(const char *text)
+{
+    const size_t scheme = strcspn(text, ":");
+    if (scheme == 0 || strncmp(text + scheme, "://", 3) != 0)
+        return false;
+    const char *host = text + scheme + 3;
+    for (const char *p = text; *p; p++)
+        if (*p <= ' ' || *p > '~')
+            return false;
+    return *host && !strpbrk(host, "/?#@*\\");
+}
+
+static int check_origins(const struct configuration *config, struct error *err)
+{
+    for (char *const *origin = config->cors_origins; *origin; origin++) {
+        const bool all = strcmp(*origin, "*") == 0;
+        if (all && !config->server.keys_file[0])
+            return error_at(err, ERR_CONFIG, "cors.origins",
+                            "cors.origins has *, which lets every web page ask: that needs keys "
+                            "(server.keys_file)");
+        if (!all && !is_origin(*origin))
+            return error_at(err, ERR_CONFIG, "cors.origins",
+                            "cors.origins has \"%s\"; an origin is SCHEME://HOST or "
+                            "SCHEME://HOST:PORT, with nothing behind",
+                            *origin);
+    }
+    return 0;
+}
+
 int configuration_check_serving(const struct configuration *config, struct error *err)
 {
     if (config->model_count == 0)
         return error_set(err, ERR_CONFIG,
                          "no model to serve: give --model DIR, SEQD_MODEL or `models` in the file");
-    if (!config->listen.loopback && !config->server.allow_unauthenticated)
+    if (!config->listen.loopback && !config->server.keys_file[0] &&
+        !config->server.allow_unauthenticated)
         return error_at(err, ERR_CONFIG, "server.listen",
-                        "server.listen is %s, which others can reach, and there are no keys: set "
-                        "server.allow_unauthenticated (SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true "
-                        "if everyone who can connect may use the models",
+                        "server.listen is %s, which others can reach, and there are no keys: name "
+                        "a file of keys in server.keys_file, or set server.allow_unauthenticated "
+                        "(SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true if everyone who can connect "
+                        "may use the models",
                         config->server.listen);
-    return 0;
+    return check_origins(config, err);
 }
 
 enum log_level configuration_log_level(const struct configuration *config)
@@ -96,6 +128,13 @@ static void log_models(const struct configuration *config)
         log_begin(&line, LOG_DEBUG, "configuration: model");
         log_text(&line, "name", config->models[i].name);
         log_text(&line, "path", config->models[i].path);
+        struct buffer aliases;
+        buffer_init(&aliases, 1024);
+        for (char *const *alias = config->models[i].aliases; alias && *alias; alias++)
+            buffer_printf(&aliases, "%s%s", aliases.length ? "," : "", *alias);
+        if (aliases.data)
+            log_text(&line, "aliases", aliases.data);
+        buffer_free(&aliases);
         log_text(&line, "from", origin_names[config->models_origin]);
         log_end(&line);
     }

@@ -50,6 +50,7 @@ static int start_server(struct daemon *daemon, struct error *err)
         .port = config->listen.port,
         .threads = config->server.threads,
         .connections = config->server.connections,
+        .connections_per_address = config->server.connections_per_address,
         .idle_timeout_ms = config->server.idle_timeout_ms,
         .metrics_enabled = config->metrics_enabled,
     };
@@ -100,9 +101,9 @@ static int start_metrics(struct daemon *daemon, struct error *err)
     daemon->reload_succeeded = metrics_gauge(
         daemon->metrics, "seqd_config_last_reload_successful",
         "1 if the configuration was good when it was last read, 0 if it was refused.", "");
-    daemon->reload_time = metrics_gauge(
-        daemon->metrics, "seqd_config_last_reload_success_timestamp_seconds",
-        "When the configuration that is in use was read, in seconds since 1970.", "");
+    daemon->reload_time =
+        metrics_gauge(daemon->metrics, "seqd_config_last_reload_success_timestamp_seconds",
+                      "When the configuration that is in use was read, in seconds since 1970.", "");
     return 0;
 }
 
@@ -119,9 +120,9 @@ static int start(struct daemon *daemon, struct configuration *config, struct err
     daemon->cores = cpu_budget_cores();
     const struct crew crew = serving_crew(config, daemon->cores);
     log_budget(daemon->cores, crew);
-    daemon->current = generation_create(config);
+    daemon->current = generation_create(config, err);
     if (!daemon->current)
-        return error_set(err, ERR_NO_MEMORY, "no memory for the configuration");
+        return -1;
     if (start_metrics(daemon, err) < 0 || start_server(daemon, err) < 0 ||
         watchdog_start(&daemon->watchdog, err) < 0 ||
         generation_open(daemon->current, crew, daemon->metrics, daemon->watchdog, err) < 0)

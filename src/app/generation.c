@@ -1,20 +1,33 @@
 #include "app/generation.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 
-struct generation *generation_create(struct configuration *config)
+struct generation *generation_create(struct configuration *config, struct error *err)
 {
+    const char *path = config->server.keys_file;
     struct generation *generation = mem_alloc(1, sizeof *generation);
-    if (!generation)
+    if (!generation) {
+        error_set(err, ERR_NO_MEMORY, "no memory for the configuration");
         return NULL;
+    }
+    if (path[0] && keys_open(&generation->keys, path, err) < 0) {
+        mem_free(generation);
+        return NULL;
+    }
+    if (path[0])
+        log_write(LOG_INFO, "%zu API keys from %s", keys_count(generation->keys), path);
     generation->config = *config;
     *config = (struct configuration){ 0 };
     generation->service.limits = &generation->config.limits;
     generation->service.hosts = generation->config.server.hosts;
     generation->service.log_access = generation->config.log_access;
     generation->service.log_client_address = generation->config.log_client_address;
+    generation->service.origins = generation->config.cors_origins;
+    generation->service.keys = generation->keys;
+    generation->service.metrics_public = generation->config.metrics_public;
     return generation;
 }
 
@@ -58,7 +71,9 @@ static void forget_models(const struct registry *gone, struct metrics *metrics,
 {
     for (size_t i = 0; i < gone->count; i++) {
         const char *name = gone->models[i].name;
-        if (name && !registry_find(served, name))
+        const struct served_model *still = name ? registry_find(served, name) : NULL;
+        /* As an alias it has no series. */
+        if (name && !(still && strcmp(still->name, name) == 0))
             metrics_hide(metrics, NULL, "model", name);
     }
 }
@@ -84,6 +99,7 @@ void generation_close(struct generation **in, struct metrics *metrics, const str
         forget_workers(generation->serving.crew.workers, metrics, served->crew.workers);
     }
     serving_close(&generation->serving);
+    keys_close(&generation->keys);
     configuration_free(&generation->config);
     mem_free(generation);
 }

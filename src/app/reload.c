@@ -6,8 +6,11 @@
 #include "base/mem.h"
 
 /* What the server is started with. */
-static const char *const fixed_keys[] = { "server.listen", "server.threads", "server.connections",
-                                          "server.idle_timeout_ms", "metrics.enabled" };
+static const char *const fixed_keys[] = {
+    "server.listen",          "server.threads",
+    "server.connections",     "server.connections_per_address",
+    "server.idle_timeout_ms", "metrics.enabled"
+};
 
 static char *printed(const struct config_key *key, const struct configuration *config)
 {
@@ -52,9 +55,7 @@ struct generation *reload_open(const struct generation *current,
     struct generation *generation = NULL;
     if (read_again(&config, invocation, err) == 0) {
         warn_of_fixed_keys(&current->config, &config);
-        generation = generation_create(&config);
-        if (!generation)
-            error_set(err, ERR_NO_MEMORY, "no memory for another configuration");
+        generation = generation_create(&config, err);
     }
     configuration_free(&config);
     if (!generation)

@@ -63,6 +63,7 @@ static int open_model(struct serving *serving, struct served_model *served,
                       struct metrics *metrics, struct error *err)
 {
     served->name = mem_text(entry->name);
+    served->aliases = entry->aliases;
     if (!served->name)
         return error_set(err, ERR_NO_MEMORY, "no memory for model %s", entry->name);
     if (model_open(&served->model, entry->path, entry->name, &serving->kernels, err) < 0)

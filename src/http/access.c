@@ -182,6 +182,8 @@ void access_log(const struct exchange *exchange)
         log_text(&line, "client", exchange->client);
     log_text(&line, "method", exchange->method);
     log_text(&line, "route", route_label(exchange));
+    if (exchange->admission.key && exchange->admission.key->label[0])
+        log_text(&line, "key", exchange->admission.key->label);
     if (exchange->job.served)
         log_text(&line, "model", exchange->job.served->name);
     if (exchange->status)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
+
 static const char *header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
@@ -39,22 +41,70 @@ bool admission_host_is_known(const char *host, char *const *names)
     return false;
 }
 
-/* A page that a browser has open must not reach a daemon that only this machine should. */
-static int check_origin(const struct server *server, const struct service *service,
-                        struct MHD_Connection *connection, const struct route *route,
-                        const char *method, struct error *err)
+/* A page that a browser has open must not reach a daemon that only this machine should.  It knows
+ * no key: where one is asked for, any name will do. */
+static int check_host(const struct server *server, const struct service *service,
+                      const struct request_head *head, const struct route *route, struct error *err)
 {
-    const char *host = header(connection, "Host");
-    if (server->loopback && host && !routes_is_probe(route) &&
-        !admission_host_is_known(host, service->hosts))
-        return error_at(err, ERR_FORBIDDEN, "Host",
-                        "Host \"%.128s\" is neither an address nor localhost nor in server.hosts",
-                        host);
-    const char *origin = header(connection, "Origin");
-    if (origin && strcmp(method, "POST") == 0)
-        return error_at(err, ERR_FORBIDDEN, "Origin", "requests of pages of \"%.128s\" are refused",
-                        origin);
-    return 0;
+    const char *host = header(head->connection, "Host");
+    if (!host)
+        return strcmp(head->version, "HTTP/1.0") == 0
+                   ? 0
+                   : error_at(err, ERR_MISSING_FIELD, "Host", "%.10s needs a Host header",
+                              head->version);
+    if (!server->loopback || service->keys || routes_is_probe(route) ||
+        admission_host_is_known(host, service->hosts))
+        return 0;
+    return error_at(err, ERR_FORBIDDEN, "Host",
+                    "Host \"%.128s\" is neither an address nor localhost nor in server.hosts",
+                    host);
+}
+
+/* A page may post only where it came from, or where it is listed.  A page that made its own name
+ * lead here also "came from here": without keys the name must be one of ours, on any address. */
+static int check_origin(const struct admission *admission, const struct service *service,
+                        const struct request_head *head, struct error *err)
+{
+    const char *origin = header(head->connection, "Origin");
+    const char *host = header(head->connection, "Host");
+    if (!origin || strcmp(head->method, "POST") != 0 || admission->cors.allow_origin)
+        return 0;
+    if (host && cors_is_same_origin(origin, host) &&
+        (service->keys || admission_host_is_known(host, service->hosts)))
+        return 0;
+    return error_at(err, ERR_FORBIDDEN, "Origin",
+                    "pages of \"%.128s\" may not ask: it is not in cors.origins", origin);
+}
+
+/* Where "Bearer KEY" has its key; NULL: it is nothing of the kind. */
+static const char *bearer(const char *authorization)
+{
+    static const char scheme[] = "Bearer";
+    if (!authorization || strncasecmp(authorization, scheme, strlen(scheme)) != 0)
+        return NULL;
+    const char *key = authorization + strlen(scheme);
+    return *key == ' ' ? key + strspn(key, " ") : NULL;
+}
+
+static int check_key(struct admission *admission, const struct service *service,
+                     const struct request_head *head, struct error *err)
+{
+    const struct route *route = admission->route;
+    if (!service->keys ||
+        (routes_is_probe(route) && (route->kind != ROUTE_METRICS || service->metrics_public)))
+        return 0;
+    const char *key = bearer(header(head->connection, "Authorization"));
+    if (!key)
+        return error_at(err, ERR_NO_KEY, "Authorization",
+                        "an API key is needed; send \"Authorization: Bearer KEY\"");
+    size_t length = strlen(key);
+    while (length > 0 && (key[length - 1] == ' ' || key[length - 1] == '\t'))
+        length--;
+    admission->key = keys_find(service->keys, key, length);
+    if (admission->key)
+        return 0;
+    return error_at(err, ERR_WRONG_KEY, "Authorization",
+                    "this API key is not, or no longer, valid");
 }
 
 static int check_media(struct MHD_Connection *connection, struct error *err)
@@ -76,7 +126,7 @@ static int check_media(struct MHD_Connection *connection, struct error *err)
 }
 
 struct framing {
-    size_t lengths, codings;
+    size_t lengths, codings, hosts;
 };
 
 static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, const char *name,
@@ -87,6 +137,7 @@ static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, con
     struct framing *framing = context;
     framing->lengths += strcasecmp(name, "Content-Length") == 0;
     framing->codings += strcasecmp(name, "Transfer-Encoding") == 0;
+    framing->hosts += strcasecmp(name, "Host") == 0;
     return MHD_YES;
 }
 
@@ -99,6 +150,8 @@ static int check_framing(struct MHD_Connection *connection, struct error *err)
     if (framing.lengths + framing.codings > 1)
         return error_at(err, ERR_UNSUPPORTED, "Content-Length",
                         "the length of the body is given more than once");
+    if (framing.hosts > 1)
+        return error_at(err, ERR_UNSUPPORTED, "Host", "there is more than one Host header");
     if (coding && strcasecmp(coding, "chunked") != 0)
         return error_at(err, ERR_UNSUPPORTED, "Transfer-Encoding",
                         "the only Transfer-Encoding is \"chunked\"");
@@ -115,26 +168,54 @@ static int check_length(struct MHD_Connection *connection, const struct limits *
                      length, limits->body_bytes);
 }
 
-int admission_check(struct admission *admission, const struct server *server,
-                    const struct service *service, struct MHD_Connection *connection,
-                    const char *path, const char *method, struct error *err)
+/* Last, so that only what is served counts. */
+static int check_quota(struct admission *admission, const struct server *server,
+                       const struct service *service, const struct request_head *head,
+                       struct error *err)
 {
+    const struct limits *limits = service->limits;
+    const struct quota quota = { limits->key_requests_per_second, limits->key_burst,
+                                 limits->key_concurrency };
+    if (quota.requests_per_second == 0 && quota.concurrency == 0)
+        return 0;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(head->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct client client = admission->key
+                                     ? client_of_key(admission->key->identity)
+                                     : client_of_address(info ? info->client_addr : NULL);
+    return quotas_take(server->quotas, client, &quota, clock_ns(), &admission->share,
+                       &admission->retry_after_s, err);
+}
+
+int admission_check(struct admission *admission, const struct server *server,
+                    const struct service *service, const struct request_head *head,
+                    struct error *err)
+{
+    struct MHD_Connection *connection = head->connection;
     *admission = (struct admission){ .name = "" };
-    const struct route *route = routes_find(path, &admission->name);
+    const struct route *route = routes_find(head->path, &admission->name);
     if (route && route->kind == ROUTE_METRICS && !server->metrics_enabled)
         route = NULL;
     admission->route = route;
+    admission->cors = cors_read(service, connection, route, head->method);
 
     if (check_framing(connection, err) < 0 || check_length(connection, service->limits, err) < 0) {
         admission->at_once = true;
         return -1;
     }
     admission->at_once = header(connection, "Expect") != NULL;
-    if (check_origin(server, service, connection, route, method, err) < 0)
+    if (check_host(server, service, head, route, err) < 0 ||
+        check_origin(admission, service, head, err) < 0)
+        return -1;
+    if (admission->cors.preflight)
+        return 0; /* browsers send no key with it */
+    if (check_key(admission, service, head, err) < 0)
         return -1;
     if (!route)
         return error_set(err, ERR_NO_ROUTE, "there is nothing at this path");
-    if (!routes_allows(route, method))
+    if (!routes_allows(route, head->method))
         return error_set(err, ERR_METHOD, "%s answers to %s", route->label, routes_allow(route));
-    return route->kind == ROUTE_WORK ? check_media(connection, err) : 0;
+    if (route->kind == ROUTE_WORK && check_media(connection, err) < 0)
+        return -1;
+    return routes_is_probe(route) ? 0 : check_quota(admission, server, service, head, err);
 }

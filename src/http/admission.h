@@ -2,22 +2,36 @@
 #ifndef HTTP_ADMISSION_H
 #define HTTP_ADMISSION_H
 
+#include "cors.h"
+#include "quotas.h"
 #include "routes.h"
 #include "server_state.h"
+
+/* The first line of a request, and where its headers are. */
+struct request_head {
+    struct MHD_Connection *connection;
+    const char *path, *method;
+    const char *version; /* "HTTP/1.1" */
+};
 
 struct admission {
     const struct route *route; /* NULL: none has that path */
     const char *name;          /* of a model in the path, borrowed from it */
+    struct cors cors;
+    const struct key *key;    /* the client's, of the service; NULL: none was needed */
+    struct quota_share share; /* of what the client may do at once; for quotas_release() */
+    unsigned retry_after_s;   /* ERR_TOO_OFTEN: when there is room again; else 0 */
     /* The answer cannot wait for the body: it is too long, or it is not clear where it ends, or the
      * client waits for a word before it sends any. */
     bool at_once;
 };
 
-/* Errors: ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE, ERR_OVER_LIMIT, ERR_UNSUPPORTED.
- */
+/* `admission->name` points into head->path.
+ * Errors: ERR_NO_KEY, ERR_WRONG_KEY, ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE,
+ * ERR_OVER_LIMIT, ERR_UNSUPPORTED, ERR_MISSING_FIELD, ERR_TOO_OFTEN. */
 int admission_check(struct admission *admission, const struct server *server,
-                    const struct service *service, struct MHD_Connection *connection,
-                    const char *path, const char *method, struct error *err);
+                    const struct service *service, const struct request_head *head,
+                    struct error *err);
 
 /* True if the value of a Host header is an address, localhost, or one of the NULL-terminated names.
  */

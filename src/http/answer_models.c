@@ -140,6 +140,11 @@ static void write_model(struct writer *writer, const struct served_model *served
     writer_begin(writer, '{');
     writer_key(writer, "id");
     writer_text(writer, served->name);
+    writer_key(writer, "aliases");
+    writer_begin(writer, '[');
+    for (char *const *alias = served->aliases; alias && *alias; alias++)
+        writer_text(writer, *alias);
+    writer_end(writer, ']');
     writer_key(writer, "object");
     writer_text(writer, "model");
     writer_key(writer, "created");

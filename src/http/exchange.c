@@ -19,8 +19,7 @@ static struct peer *peer_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-struct exchange *exchange_open(struct server *server, struct MHD_Connection *connection,
-                               const char *path, const char *method)
+struct exchange *exchange_open(struct server *server, const struct request_head *head)
 {
     struct exchange *x = mem_alloc(1, sizeof *x);
     if (!x)
@@ -28,10 +27,10 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
     *x = (struct exchange){
         .server = server,
         .service = service_take(server),
-        .connection = connection,
-        .peer = peer_of(connection),
-        .path = mem_text(path),
-        .method = access_method(method),
+        .connection = head->connection,
+        .peer = peer_of(head->connection),
+        .path = mem_text(head->path),
+        .method = access_method(head->method),
         .started_ns = clock_ns(),
     };
     buffer_init(&x->body, x->service->limits->body_bytes);
@@ -42,12 +41,14 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
         return NULL;
     }
     access_identify(x);
-    admission_check(&x->admission, server, x->service, connection, x->path, method, &x->error);
+    const struct request_head own = { head->connection, x->path, head->method, head->version };
+    admission_check(&x->admission, server, x->service, &own, &x->error);
     return x;
 }
 
 static enum MHD_Result send_reply(struct exchange *x, struct reply *reply)
 {
+    reply->cors = x->admission.cors;
     reply->close = reply->close || x->server->phase != SERVER_SERVING;
     x->bytes_out = strcmp(x->method, "HEAD") == 0 ? 0 : reply->body.length;
     const enum MHD_Result result = reply_send(reply, x->connection, x->id);
@@ -73,6 +74,7 @@ static enum MHD_Result send_error(struct exchange *x, bool close)
     reply_error(&reply, &x->error);
     if (x->error.code == ERR_METHOD)
         reply.allow = routes_allow(x->admission.route);
+    reply.retry_after_s = x->admission.retry_after_s;
     if (reply.status == MHD_HTTP_INTERNAL_SERVER_ERROR)
         log_fault(x);
     return send_reply(x, &reply);
@@ -203,6 +205,10 @@ static enum MHD_Result begin(struct exchange *x)
     peers_expect(x->server->peers, x->peer, PEERS_NO_DEADLINE);
     if (x->error.code != ERR_NONE)
         return send_error(x, false);
+    if (x->admission.cors.preflight) {
+        struct reply reply = { .status = MHD_HTTP_NO_CONTENT };
+        return send_reply(x, &reply);
+    }
     if (!routes_is_probe(route) && check_phase(x) < 0)
         return send_error(x, false);
     if (route->kind != ROUTE_WORK) {
@@ -232,6 +238,7 @@ void exchange_close(struct exchange **in)
     peers_watch(x->server->peers, x->peer, NULL); /* the library may end it without an answer */
     job_clear(&x->job);
     buffer_free(&x->body);
+    quotas_release(x->server->quotas, &x->admission.share);
     service_release(x->service);
     mem_free(x->path);
     mem_free(x);

@@ -47,8 +47,7 @@ struct exchange {
 };
 
 /* The head of a request is there.  NULL: no memory. */
-struct exchange *exchange_open(struct server *server, struct MHD_Connection *connection,
-                               const char *path, const char *method);
+struct exchange *exchange_open(struct server *server, const struct request_head *head);
 
 /* Queues a refusal that cannot wait for the body. */
 enum MHD_Result exchange_refuse(struct exchange *exchange);

@@ -1,5 +1,7 @@
 #include "reply.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 
 enum { ERROR_BYTES_MAX = 8192 };
@@ -13,6 +15,7 @@ void reply_error(struct reply *reply, const struct error *error)
     reply->status = row->status;
     reply->retry_later = row->retry_later;
     reply->never_retry = row->never_retry;
+    reply->wants_key = row->status == MHD_HTTP_UNAUTHORIZED;
 }
 
 static struct MHD_Response *response_create(struct reply *reply)
@@ -20,6 +23,8 @@ static struct MHD_Response *response_create(struct reply *reply)
     /* The one text that needs no memory. */
     static char no_memory[] = "{\"error\":{\"type\":\"server_error\",\"code\":\"no_memory\","
                               "\"param\":null,\"message\":\"no memory for the answer\"}}";
+    if (reply->status == MHD_HTTP_NO_CONTENT)
+        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     size_t length = 0;
     char *body = buffer_take(&reply->body, &length);
     if (!body) {
@@ -41,13 +46,20 @@ enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connectio
     struct MHD_Response *response = response_create(reply);
     if (!response)
         return MHD_NO;
-    MHD_add_response_header(response, "Content-Type",
-                            reply->content_type ? reply->content_type : "application/json");
+    if (reply->status != MHD_HTTP_NO_CONTENT)
+        MHD_add_response_header(response, "Content-Type",
+                                reply->content_type ? reply->content_type : "application/json");
+    cors_add_headers(&reply->cors, response);
     MHD_add_response_header(response, "X-Request-Id", request_id);
     if (reply->allow)
         MHD_add_response_header(response, "Allow", reply->allow);
-    if (reply->retry_later)
-        MHD_add_response_header(response, "Retry-After", "1");
+    if (reply->wants_key)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    if (reply->retry_later) {
+        char seconds[12];
+        snprintf(seconds, sizeof seconds, "%u", reply->retry_after_s ? reply->retry_after_s : 1);
+        MHD_add_response_header(response, "Retry-After", seconds);
+    }
     if (reply->never_retry)
         MHD_add_response_header(response, "x-should-retry", "false");
     if (reply->close)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
+#include "cors.h"
 #include "error_table.h"
 
 struct reply {
@@ -14,6 +15,9 @@ struct reply {
     const char *content_type; /* NULL: JSON */
     const char *allow;        /* NULL: no such header */
     bool retry_later, never_retry, close;
+    struct cors cors;
+    bool wants_key;         /* WWW-Authenticate */
+    unsigned retry_after_s; /* with retry_later; 0: 1 */
 };
 
 /* Queues the reply with `request_id` in its head and takes the body.  A body that failed for want

@@ -21,10 +21,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   const char *path, const char *method, const char *version,
                                   const char *body, size_t *body_count, void **state)
 {
-    (void)version;
     struct exchange *x = *state;
     if (!x) {
-        *state = x = exchange_open(context, connection, path, method);
+        const struct request_head head = { connection, path, method, version };
+        *state = x = exchange_open(context, &head);
         if (!x)
             return MHD_NO;
         return x->error.code != ERR_NONE && x->admission.at_once ? exchange_refuse(x) : MHD_YES;
@@ -189,6 +189,7 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct http_
         { MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? (intptr_t)threads : 0, NULL },
         { MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections, NULL },
+        { MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)config->connections_per_address, NULL },
         { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((config->idle_timeout_ms + 999) / 1000), NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server },
@@ -219,7 +220,8 @@ int server_start(struct server **out, const struct http_config *config, struct s
     access_prepare(metrics);
 
     const int listener = listen_on(config, server, err);
-    if (listener < 0 || peers_start(&server->peers, err) < 0)
+    if (listener < 0 || peers_start(&server->peers, err) < 0 ||
+        quotas_create(&server->quotas, err) < 0)
         goto fail;
     server->daemon = start_daemon(server, config, listener);
     if (!server->daemon) {
@@ -290,6 +292,7 @@ void server_stop(struct server **in)
     if (server->quiesced_fd >= 0)
         close(server->quiesced_fd);
     peers_stop(&server->peers);
+    quotas_destroy(&server->quotas);
     pthread_mutex_destroy(&server->service_lock);
     mem_free(server);
 }

@@ -9,6 +9,7 @@
 
 #include "http/server.h"
 #include "peers.h"
+#include "quotas.h"
 
 enum server_phase { SERVER_SERVING, SERVER_DRAINING, SERVER_QUIESCED };
 
@@ -21,6 +22,7 @@ struct server {
 
     struct MHD_Daemon *daemon;
     struct peers *peers;
+    struct quotas *quotas;
     int quiesced_fd; /* the listener once it is ours again; −1 */
     struct gauge *connections, *ready;
 

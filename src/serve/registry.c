@@ -1,15 +1,26 @@
 #include "serve/registry.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/log.h"
+
+static bool is_called(const struct served_model *served, const char *name)
+{
+    if (strcmp(served->name, name) == 0)
+        return true;
+    for (char *const *alias = served->aliases; alias && *alias; alias++)
+        if (strcmp(*alias, name) == 0)
+            return true;
+    return false;
+}
 
 struct served_model *registry_find(const struct registry *registry, const char *name)
 {
     if (!name)
         return registry->count == 1 ? &registry->models[0] : NULL;
     for (size_t i = 0; i < registry->count; i++)
-        if (strcmp(registry->models[i].name, name) == 0)
+        if (is_called(&registry->models[i], name))
             return &registry->models[i];
     return NULL;
 }

@@ -95,6 +95,18 @@ log_lines() { # JQ_EXPRESSION: of every line that is JSON
     jq -Rrc "fromjson? | $1" "$daemon_dir/log"
 }
 
+# How many lines of the log begin so.
+reload_count() { log_lines "select(.message | startswith(\"$1\"))" | wc -l; }
+
+# SIGHUP, until the log says what came of it.
+reload() { # good|bad
+    local message=reloaded before
+    [ "$1" = good ] || message='SIGHUP: what was served is served on'
+    before=$(reload_count "$message")
+    kill -HUP "$daemon_pid"
+    await 10 eval "[ \$(reload_count '$message') -gt $before ]"
+}
+
 # Sets status and answer; header finds the headers.  With an empty JSON nothing but the curl options
 # says what is sent.
 ask() { # ROUTE [JSON|@FILE [CURL_OPTION...]]

@@ -301,6 +301,8 @@ static void models_are_listed_with_what_they_take(void **state)
 {
     (void)state;
     struct served_model models[] = { with_texts, without_texts };
+    char *aliases[] = { "x", "y/z", NULL };
+    models[0].aliases = aliases;
     const struct registry registry = { models, 2 };
     struct buffer out;
     buffer_init(&out, 10000);
@@ -312,6 +314,13 @@ static void models_are_listed_with_what_they_take(void **state)
     assert_int_equal(json_array_size(data), 2);
     const json_t *first = json_array_get(data, 0);
     assert_string_equal(json_string_value(json_object_get(first, "id")), "a");
+    const json_t *others = json_object_get(first, "aliases");
+    assert_int_equal(json_array_size(others), 2);
+    assert_string_equal(json_string_value(json_array_get(others, 1)), "y/z");
+    others = json_object_get(json_array_get(data, 1), "aliases");
+    assert_true(json_is_array(others) && json_array_size(others) == 0);
+    assert_ptr_equal(registry_find(&registry, "y/z"), &models[0]);
+    assert_null(registry_find(&registry, "z"));
     assert_string_equal(json_string_value(json_object_get(first, "family")), "transformer");
     assert_true(json_is_true(json_object_get(first, "tokenizer")));
     assert_true(json_is_false(json_object_get(json_array_get(data, 1), "tokenizer")));

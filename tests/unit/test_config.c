@@ -9,8 +9,10 @@ static void without_sources_the_defaults_hold(void **state)
         { "server.listen", "127.0.0.1:8080" },
         { "server.threads", "2" },
         { "server.connections", "4096" },
+        { "server.connections_per_address", "0" },
         { "server.idle_timeout_ms", "90000" },
         { "server.hosts", "" },
+        { "server.keys_file", "" },
         { "server.allow_unauthenticated", "false" },
         { "server.drain_delay_ms", "0" },
         { "server.drain_timeout_ms", "60000" },
@@ -27,6 +29,9 @@ static void without_sources_the_defaults_hold(void **state)
         { "limits.max_new_tokens", "4096" },
         { "limits.queue_sequences", "4096" },
         { "limits.request_timeout_ms", "60000" },
+        { "limits.key_requests_per_second", "0" },
+        { "limits.key_burst", "0" },
+        { "limits.key_concurrency", "0" },
         { "engine.workers", "0" },
         { "engine.threads", "0" },
         { "engine.batch_sequences", "256" },
@@ -40,7 +45,9 @@ static void without_sources_the_defaults_hold(void **state)
         { "engine.screening", "true" },
         { "engine.isa", "" },
         { "engine.gemm", "own" },
+        { "cors.origins", "" },
         { "metrics.enabled", "true" },
+        { "metrics.public", "false" },
         { "log.level", "info" },
         { "log.access", "true" },
         { "log.client_address", "false" },
@@ -128,7 +135,7 @@ static void each_source_wins_over_those_before_it(void **state)
 static void a_list_of_models_replaces_the_one_of_a_lower_source(void **state)
 {
     (void)state;
-    write_file("models:\n- path: /from/file\n- {name: b, path: x}\n");
+    write_file("models:\n- aliases: [one, b2]\n  path: /from/file\n- {name: b, path: x}\n");
     struct configuration config;
     struct error err;
     enum command command;
@@ -139,6 +146,10 @@ static void a_list_of_models_replaces_the_one_of_a_lower_source(void **state)
     assert_int_equal(read_all(&config, WORDS(option), WORDS(NULL), &command, &err), 0);
     assert_int_equal(config.model_count, 2);
     assert_string_equal(config.models[0].name, "file");
+    assert_string_equal(config.models[0].aliases[0], "one");
+    assert_string_equal(config.models[0].aliases[1], "b2");
+    assert_null(config.models[0].aliases[2]);
+    assert_null(config.models[1].aliases);
     configuration_free(&config);
 
     assert_int_equal(read_all(&config, WORDS(option), environment, &command, &err), 0);
@@ -387,6 +398,17 @@ static void serving_needs_a_model_and_leave_to_be_reached(void **state)
         { "--model=a", "--listen=0.0.0.0:80", "--log.level=info", false },
         { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=false", false },
         { "--model=a", "--listen=[::]:80", "--server.allow_unauthenticated=true", true },
+        { "--model=a", "--listen=[::]:80", "--server.keys_file=k", true },
+        { "--model=a", "--server.keys_file=k", "--cors.origins=*", true },
+        { "--model=a", "--server.keys_file=", "--cors.origins=*", false },
+        { "--model=a", "--cors.origins=https://a.example,http://b:80,app://x", "--log.level=info",
+          true },
+        { "--model=a", "--cors.origins=https://a.example/", "--log.level=info", false },
+        { "--model=a", "--cors.origins=a.example", "--log.level=info", false },
+        { "--model=a", "--cors.origins=https://", "--log.level=info", false },
+        { "--model=a", "--cors.origins=null", "--log.level=info", false },
+        { "--model=a", "--cors.origins=https://a b", "--log.level=info", false },
+        { "--model=a", "--cors.origins=https://*.example", "--log.level=info", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct configuration config;
@@ -405,7 +427,7 @@ static void every_failed_allocation_is_a_clean_error(void **state)
 {
     (void)state;
     write_file("server: {hosts: [a, b], listen: '[::1]:1'}\n"
-               "models: [{path: a}, {name: b, path: c}]\n");
+               "models: [{path: a, aliases: [d, e]}, {name: b, path: c}]\n");
     char *const environment[] = { "SEQD_MODEL=x,y", "SEQD_SERVER_HOSTS=c,d", NULL };
     long n = 0;
     for (int result = -1; result < 0; n++) {

@@ -49,6 +49,8 @@ static void what_cannot_be_served_is_refused_with_its_status(void **state)
     check(POST("/v1/nothing", ""), body, 404, "route_not_found");
     check(POST("/v1/encode/", ""), body, 404, "route_not_found");
     check(GET("/livez%00x", ""), "", 404, "route_not_found");
+    check("GET /livez HTTP/1.1\r\n", "", 400, "\"param\":\"Host\"");
+    check(GET("/livez", "Host: localhost\r\n"), "", 400, "\"param\":\"Host\"");
     check(GET("/v1/encode", ""), "", 405, "Allow: POST\r\n");
     check("BREW /v1/encode HTTP/1.1\r\nHost: localhost\r\n", "", 405, "Allow: POST\r\n");
     check("TRACE /livez HTTP/1.1\r\nHost: localhost\r\n", "", 405, "Allow: GET, HEAD\r\n");
