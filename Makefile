@@ -90,7 +90,7 @@ $(B)/libseqd.a: $(LIB_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-include src/kernels/isa.mk bench/bench.mk
+include src/kernels/isa.mk src/hardening.mk bench/bench.mk
 
 $(B)/src/app/version.o: DEFS := -DSEQD_VERSION='"$(VERSION)"' -DSEQD_COMMIT='"$(COMMIT)"'
 $(B)/src/app/version.o: $(B)/version
