@@ -137,14 +137,26 @@ static int check_framing(struct MHD_Connection *connection, struct error *err)
     return 0;
 }
 
-static int check_length(struct MHD_Connection *connection, const struct limits *limits,
-                        struct error *err)
+static int check_length(const struct server *server, struct MHD_Connection *connection,
+                        const struct limits *limits, struct error *err)
 {
     const char *length = header(connection, "Content-Length");
-    if (!length || strtoull(length, NULL, 10) <= limits->body_bytes)
-        return 0;
-    return error_set(err, ERR_OVER_LIMIT, "the body has %.20s bytes; limits.body_bytes is %zu",
-                     length, limits->body_bytes);
+    const size_t bytes = length ? strtoull(length, NULL, 10) : 0;
+    if (bytes > limits->body_bytes)
+        return error_set(err, ERR_OVER_LIMIT, "the body has %.20s bytes; limits.body_bytes is %zu",
+                         length, limits->body_bytes);
+    /* Only what has come counts: who announces much and sends nothing takes no room. */
+    if (bytes && bytes + server->body_bytes > limits->bodies_bytes)
+        return admission_no_room(limits, err);
+    return 0;
+}
+
+int admission_no_room(const struct limits *limits, struct error *err)
+{
+    return error_set(err, ERR_BUSY,
+                     "other bodies that are being received leave no room for this one; "
+                     "limits.bodies_bytes is %zu",
+                     limits->bodies_bytes);
 }
 
 int admission_check(struct admission *admission, const struct server *server,
@@ -157,7 +169,8 @@ int admission_check(struct admission *admission, const struct server *server,
         route = NULL;
     admission->route = route;
 
-    if (check_framing(connection, err) < 0 || check_length(connection, service->limits, err) < 0) {
+    if (check_framing(connection, err) < 0 ||
+        check_length(server, connection, service->limits, err) < 0) {
         admission->at_once = true;
         return -1;
     }

@@ -13,11 +13,14 @@ struct admission {
     bool at_once;
 };
 
-/* Errors: ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE, ERR_OVER_LIMIT, ERR_UNSUPPORTED.
- */
+/* Errors: ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE, ERR_OVER_LIMIT, ERR_UNSUPPORTED,
+ * ERR_BUSY. */
 int admission_check(struct admission *admission, const struct server *server,
                     const struct service *service, struct MHD_Connection *connection,
                     const char *path, const char *method, struct error *err);
+
+/* −1 with ERR_BUSY: the bodies of other requests leave no room for this one. */
+int admission_no_room(const struct limits *limits, struct error *err);
 
 /* True if the value of a Host header is an address, localhost, or one of the NULL-terminated names.
  */
