@@ -89,7 +89,7 @@ $(B)/libseqd.a: $(LIB_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-include src/kernels/isa.mk $(wildcard bench/*.mk tests/*/*.mk)
+include src/kernels/isa.mk src/hardening.mk $(wildcard bench/*.mk tests/*/*.mk)
 
 $(B)/src/app/version.o: DEFS := -DSEQD_VERSION='"$(VERSION)"' -DSEQD_COMMIT='"$(COMMIT)"'
 $(B)/src/app/version.o: $(B)/version

@@ -21,6 +21,10 @@ char *mem_text(const char *text) __attribute__((warn_unused_result));
 
 void mem_free(void *block);
 
+/* Gives free memory back to the system, which the C library may keep otherwise.  Takes about a
+ * millisecond for each 100 MB. */
+void mem_give_back(void);
+
 /* Tests: let `count` more allocations succeed, then fail every one.  Negative: never fail (the
  * default).  Process-wide. */
 void mem_fail_after(long count);

@@ -16,8 +16,8 @@
 json_t *json_parse(const char *bytes, size_t count, const char *what, enum error_code code,
                    struct error *err);
 
-/* The same for untrusted files, with at most about `heap_max` bytes of memory: small values take up
- * to 80 times their text. */
+/* The same for untrusted texts, with at most about `heap_max` bytes of memory: small values take
+ * up to 80 times their text. */
 json_t *json_parse_within(const char *bytes, size_t count, size_t heap_max, const char *what,
                           enum error_code code, struct error *err);
 

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,4 +56,11 @@ char *mem_text(const char *text)
 void mem_free(void *block)
 {
     free(block);
+}
+
+void mem_give_back(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

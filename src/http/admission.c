@@ -1,6 +1,7 @@
 #include "admission.h"
 
 #include <arpa/inet.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -127,17 +128,42 @@ static int check_media(struct MHD_Connection *connection, struct error *err)
 
 struct framing {
     size_t lengths, codings, hosts;
+    bool malformed; /* a name or a value that other readers may take for another one */
 };
 
-static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, const char *name,
-                                     const char *value)
+/* The library takes "Content-Length : 5" for a name that ends in a space, and so for no length. */
+static bool is_name(const char *text, size_t length)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "!#$%&'*+-.^_`|~";
+    return length > 0 && strspn(text, allowed) == length;
+}
+
+static bool is_value(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((text[i] >= '\0' && text[i] < ' ' && text[i] != '\t') || text[i] == 127)
+            return false;
+    return true;
+}
+
+/* The library (0.9.75) joins a folded line to the name of its header, not to the value, and moves
+ * the name behind the value to do so: "Transfer-: chunked", " Encoding" is the coding to it. */
+static bool is_folded(const char *name, const char *value)
+{
+    return (uintptr_t)name > (uintptr_t)value;
+}
+
+static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_length, const char *value, size_t value_length)
 {
     (void)kind;
-    (void)value;
     struct framing *framing = context;
     framing->lengths += strcasecmp(name, "Content-Length") == 0;
     framing->codings += strcasecmp(name, "Transfer-Encoding") == 0;
     framing->hosts += strcasecmp(name, "Host") == 0;
+    framing->malformed |= !is_name(name, name_length) || !value || is_folded(name, value) ||
+                          !is_value(value, value_length);
     return MHD_YES;
 }
 
@@ -145,27 +171,42 @@ static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, con
 static int check_framing(struct MHD_Connection *connection, struct error *err)
 {
     struct framing framing = { 0 };
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_framing, &framing);
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, see_header, &framing);
     const char *coding = header(connection, "Transfer-Encoding");
+    if (framing.malformed)
+        return error_set(err, ERR_UNSUPPORTED,
+                         "a header is folded or has a character that no name or value may have");
+    if (framing.hosts > 1)
+        return error_at(err, ERR_UNSUPPORTED, "Host", "there is more than one Host header");
     if (framing.lengths + framing.codings > 1)
         return error_at(err, ERR_UNSUPPORTED, "Content-Length",
                         "the length of the body is given more than once");
-    if (framing.hosts > 1)
-        return error_at(err, ERR_UNSUPPORTED, "Host", "there is more than one Host header");
     if (coding && strcasecmp(coding, "chunked") != 0)
         return error_at(err, ERR_UNSUPPORTED, "Transfer-Encoding",
                         "the only Transfer-Encoding is \"chunked\"");
     return 0;
 }
 
-static int check_length(struct MHD_Connection *connection, const struct limits *limits,
-                        struct error *err)
+static int check_length(const struct server *server, struct MHD_Connection *connection,
+                        const struct limits *limits, struct error *err)
 {
     const char *length = header(connection, "Content-Length");
-    if (!length || strtoull(length, NULL, 10) <= limits->body_bytes)
-        return 0;
-    return error_set(err, ERR_OVER_LIMIT, "the body has %.20s bytes; limits.body_bytes is %zu",
-                     length, limits->body_bytes);
+    const size_t bytes = length ? strtoull(length, NULL, 10) : 0;
+    if (bytes > limits->body_bytes)
+        return error_set(err, ERR_OVER_LIMIT, "the body has %.20s bytes; limits.body_bytes is %zu",
+                         length, limits->body_bytes);
+    /* Only what has come counts: who announces much and sends nothing takes no room. */
+    if (bytes && bytes + server->body_bytes > limits->bodies_bytes)
+        return admission_no_room(limits, err);
+    return 0;
+}
+
+int admission_no_room(const struct limits *limits, struct error *err)
+{
+    return error_set(err, ERR_BUSY,
+                     "other bodies that are being received leave no room for this one; "
+                     "limits.bodies_bytes is %zu",
+                     limits->bodies_bytes);
 }
 
 /* Last, so that only what is served counts. */
@@ -199,7 +240,8 @@ int admission_check(struct admission *admission, const struct server *server,
     admission->route = route;
     admission->cors = cors_read(service, connection, route, head->method);
 
-    if (check_framing(connection, err) < 0 || check_length(connection, service->limits, err) < 0) {
+    if (check_framing(connection, err) < 0 ||
+        check_length(server, connection, service->limits, err) < 0) {
         admission->at_once = true;
         return -1;
     }

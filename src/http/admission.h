@@ -28,10 +28,13 @@ struct admission {
 
 /* `admission->name` points into head->path.
  * Errors: ERR_NO_KEY, ERR_WRONG_KEY, ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE,
- * ERR_OVER_LIMIT, ERR_UNSUPPORTED, ERR_MISSING_FIELD, ERR_TOO_OFTEN. */
+ * ERR_OVER_LIMIT, ERR_UNSUPPORTED, ERR_MISSING_FIELD, ERR_TOO_OFTEN, ERR_BUSY. */
 int admission_check(struct admission *admission, const struct server *server,
                     const struct service *service, const struct request_head *head,
                     struct error *err);
+
+/* −1 with ERR_BUSY: the bodies of other requests leave no room for this one. */
+int admission_no_room(const struct limits *limits, struct error *err);
 
 /* True if the value of a Host header is an address, localhost, or one of the NULL-terminated names.
  */

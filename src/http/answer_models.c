@@ -117,6 +117,7 @@ static void write_limits(struct writer *writer, const struct limits *limits)
 {
     const struct size_field fields[] = {
         { "body_bytes", limits->body_bytes },
+        { "bodies_bytes", limits->bodies_bytes },
         { "response_bytes", limits->response_bytes },
         { "sequences", limits->sequences },
         { "source_tokens", limits->source_tokens },

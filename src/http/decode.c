@@ -4,9 +4,17 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "decode_parts.h"
 #include "fields.h"
 #include "model/json.h"
+
+/* Ids of one digit take 36 times their text while they are parsed, nothing that is served much
+ * more; lists of many short lists do, up to a length. */
+static const size_t JSON_FACTOR = 40, JSON_LEAST = (size_t)16 << 20;
+
+/* From this size on what a body took is given back to the system at once. */
+enum { LARGE_BODY_BYTES = 1 << 20 };
 
 static const char *const common_fields[] = { "model",      "input_ids", "attention_mask",
                                              "inputs",     "truncate",  "return_tokens",
@@ -116,11 +124,12 @@ static int decode_object(struct job *job, enum request_kind kind, json_t *body,
 int decode_request(struct job *job, enum request_kind kind, const char *bytes, size_t count,
                    const struct decode_context *context, struct error *err)
 {
-    json_t *body = json_parse(bytes, count, "the body", ERR_BAD_JSON, err);
-    if (!body)
-        return -1;
-    const int rc = decode_object(job, kind, body, context, err);
+    json_t *body = json_parse_within(bytes, count, JSON_LEAST + JSON_FACTOR * count, "the body",
+                                     ERR_BAD_JSON, err);
+    const int rc = body ? decode_object(job, kind, body, context, err) : -1;
     json_decref(body);
+    if (count >= LARGE_BODY_BYTES)
+        mem_give_back();
     if (rc < 0)
         job_clear(job);
     return rc;

@@ -86,20 +86,46 @@ enum MHD_Result exchange_refuse(struct exchange *x)
     return send_error(x, true);
 }
 
+static void drop_body(struct exchange *x)
+{
+    atomic_fetch_sub(&x->server->body_bytes, x->body.length);
+    buffer_free(&x->body);
+}
+
+/* Whether `count` more bytes fit beside all bodies that are there. */
+static bool find_room(struct exchange *x, size_t count)
+{
+    if (atomic_fetch_add(&x->server->body_bytes, count) + count <= x->service->limits->bodies_bytes)
+        return true;
+    atomic_fetch_sub(&x->server->body_bytes, count);
+    admission_no_room(x->service->limits, &x->error);
+    return false;
+}
+
+static bool append_body(struct exchange *x, const char *bytes, size_t count)
+{
+    if (!find_room(x, count))
+        return false;
+    buffer_append(&x->body, bytes, count);
+    if (x->body.state == BUFFER_OK)
+        return true;
+    atomic_fetch_sub(&x->server->body_bytes, count);
+    if (x->body.state == BUFFER_NO_MEMORY)
+        error_set(&x->error, ERR_NO_MEMORY, "no memory for the body");
+    else
+        error_set(&x->error, ERR_OVER_LIMIT, "the body is longer than limits.body_bytes, %zu",
+                  x->service->limits->body_bytes);
+    return false;
+}
+
 bool exchange_read(struct exchange *x, const char *bytes, size_t count)
 {
     const size_t limit = x->service->limits->body_bytes;
     x->bytes_in += count;
     if (x->error.code == ERR_NONE) {
-        buffer_append(&x->body, bytes, count);
-        if (x->body.state == BUFFER_OK)
+        if (append_body(x, bytes, count))
             return true;
-        if (x->body.state == BUFFER_NO_MEMORY)
-            error_set(&x->error, ERR_NO_MEMORY, "no memory for the body");
-        else
-            error_set(&x->error, ERR_OVER_LIMIT, "the body is longer than limits.body_bytes, %zu",
-                      limit);
-        buffer_free(&x->body);
+        drop_body(x);
     }
     /* A client that is told only afterwards reads the answer; but there is an end to patience. */
     x->discarded += count;
@@ -131,7 +157,7 @@ static int decode(struct exchange *x)
     };
     const int rc = decode_request(&x->job, x->admission.route->work, x->body.data, x->body.length,
                                   &context, &x->error);
-    buffer_free(&x->body);
+    drop_body(x);
     if (rc < 0)
         count_rejected(x);
     return rc;
@@ -237,7 +263,7 @@ void exchange_close(struct exchange **in)
         atomic_fetch_sub(&x->server->open_exchanges, 1);
     peers_watch(x->server->peers, x->peer, NULL); /* the library may end it without an answer */
     job_clear(&x->job);
-    buffer_free(&x->body);
+    drop_body(x);
     quotas_release(x->server->quotas, &x->admission.share);
     service_release(x->service);
     mem_free(x->path);

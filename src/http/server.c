@@ -195,6 +195,7 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct http_
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server },
         { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, server },
         { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)unescape, NULL },
+        { MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL }, /* what is no HTTP/1.1 is refused */
         { MHD_OPTION_END, 0, NULL },
     };
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_ARRAY, options,

@@ -72,8 +72,7 @@ static inline __attribute__((always_inline)) void tile(const struct tile *t, enu
     const size_t step = NV * LANES * group * (dtype == DTYPE_F32 ? 4 : 2), w_stride = t->w_stride;
     for (size_t i = 0; i < MR; i++)
         for (size_t j = 0; j < NV; j++)
-            sums[i][j] =
-                t->sums ? vec_load(t->sums + i * PANEL_COLUMNS + j * LANES) : vec_zero();
+            sums[i][j] = t->sums ? vec_load(t->sums + i * PANEL_COLUMNS + j * LANES) : vec_zero();
     const char *w = t->w + t->first / group * w_stride;
     const float *x = t->x + t->first * MR;
     const char *ahead = t->ahead;
@@ -140,7 +139,8 @@ static void panel_product(const struct tile *t, size_t M, size_t K, size_t width
             tiles[dtype][rows][vecs](&part);
             part.ahead += share;
             part.x += rows * K;
-            part.sums += part.sums ? rows * PANEL_COLUMNS : 0;
+            if (part.sums)
+                part.sums += rows * PANEL_COLUMNS;
             part.y += rows * part.y_stride;
             m += rows;
         }

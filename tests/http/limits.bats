@@ -3,7 +3,8 @@
 load daemon
 
 setup_file() {
-    daemon_start --model tests/kit/vanilla_post --limits.body_bytes 4KiB --limits.sequences 4 \
+    daemon_start --model tests/kit/vanilla_post --limits.body_bytes 4KiB \
+        --limits.bodies_bytes 12KiB --limits.sequences 4 \
         --limits.source_tokens 50 --limits.target_tokens 20 --limits.beams 4 \
         --limits.return_sequences 3 --limits.top_logprobs 2 --limits.option_tokens 3 \
         --limits.max_new_tokens 30 --limits.default_max_new_tokens 12 \
@@ -34,6 +35,36 @@ rows() { jq -nc "[range($1) | [range($2) | . % 60 + 5]]"; }
     head -c 4000000 /dev/zero | tr '\0' ' ' >"$BATS_TEST_TMPDIR/body"
     over 'limits.body_bytes is 4096' - /v1/encode "@$BATS_TEST_TMPDIR/body"
     [ "$(header connection)" = close ]
+}
+
+# Leaves a request open that has sent 3000 of 4000 bytes of its body.
+begin_body() { # VARIABLE: of the descriptor
+    exec {opened}<>"/dev/tcp/127.0.0.1/${url##*:}"
+    printf 'POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n%3000s' '' \
+        >&"$opened"
+    printf -v "$1" %s "$opened"
+}
+
+no_room() { # CURL_OPTION...: for a body of 4000 bytes
+    ask /v1/encode "$(printf '%4000s' '{"input_ids":[[5]]}')" "$@"
+    [ "$status" = 429 ]
+}
+
+@test "all bodies together: who finds no room is told at once, and room comes back" {
+    local a b c opened before=$EPOCHREALTIME
+    for name in a b c; do begin_body $name; done
+    await 5 no_room
+    holds '.error | .code == "queue_full" and (.message | contains("limits.bodies_bytes is 12288"))'
+    [ "$(header connection)" = close ] && [ "$(header retry-after)" = 1 ]
+    await 5 no_room -H 'Transfer-Encoding: chunked'
+    awk -v from="$before" -v to="$EPOCHREALTIME" 'BEGIN { exit !(to - from < 5) }'
+    ok /v1/encode '{"input_ids":[[5]]}'
+    [ "$(status /readyz)" = 200 ]
+    printf '%1000s' '{"input_ids":[[5]]}' >&"$a"
+    [[ $(timeout 5 head -n 1 <&"$a") == 'HTTP/1.1 200'* ]]
+    exec {b}>&- {c}>&- {a}>&-
+    room_is_back() { ! no_room && [ "$status" = 200 ]; }
+    await 5 room_is_back
 }
 
 @test "rows" {
@@ -107,8 +138,9 @@ rows() { jq -nc "[range($1) | [range($2) | . % 60 + 5]]"; }
 
 @test "every limit is told with the model" {
     ask /v1/models/vanilla_post
-    holds '.limits == {body_bytes: 4096, response_bytes: 20480, sequences: 4, source_tokens: 50,
-        target_tokens: 20, beams: 4, return_sequences: 3, top_logprobs: 2, option_tokens: 3,
+    holds '.limits == {body_bytes: 4096, bodies_bytes: 12288, response_bytes: 20480,
+        sequences: 4, source_tokens: 50, target_tokens: 20, beams: 4,
+        return_sequences: 3, top_logprobs: 2, option_tokens: 3,
         default_max_new_tokens: 12, max_new_tokens: 30, queue_sequences: 4,
         request_timeout_ms: 20000}'
 }

@@ -73,6 +73,7 @@ static struct tokenizer fake_tokenizer;
 
 static const struct limits fake_limits = {
     .body_bytes = 1000,
+    .bodies_bytes = 1000000,
     .response_bytes = 2000,
     .sequences = 3,
     .source_tokens = 8,

@@ -17,6 +17,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "server.drain_delay_ms", "0" },
         { "server.drain_timeout_ms", "60000" },
         { "limits.body_bytes", "8 MiB" },
+        { "limits.bodies_bytes", "256 MiB" },
         { "limits.response_bytes", "64 MiB" },
         { "limits.sequences", "2048" },
         { "limits.source_tokens", "4096" },
