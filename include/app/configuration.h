@@ -31,6 +31,7 @@ struct configuration {
         uint64_t idle_timeout_ms;
         char **hosts; /* NULL-terminated; owned */
         bool allow_unauthenticated;
+        char *tls_certificate, *tls_key; /* files; "": no TLS; owned */
         uint64_t drain_delay_ms, drain_timeout_ms;
     } server;
     struct limits limits;
@@ -81,7 +82,8 @@ int configuration_read(struct configuration *config, enum command *command, int 
                        char *const argv[], char *const environment[], struct error *err);
 void configuration_free(struct configuration *config);
 
-/* What serving needs beyond single values: a model, and leave to listen beyond loopback.
+/* What serving needs beyond single values: a model, leave to listen beyond loopback, and a
+ * certificate and its key or neither.
  * Errors: ERR_CONFIG. */
 int configuration_check_serving(const struct configuration *config, struct error *err);
 

@@ -8,11 +8,13 @@
 
 #include <stdatomic.h>
 
+#include "http/certificate.h"
 #include "serve/registry.h"
 
 struct service {
     const struct limits *limits;
     char *const *hosts; /* names a Host header may carry on loopback; NULL-terminated, or NULL */
+    struct certificate *certificate;           /* for connections that begin; NULL: no TLS */
     _Atomic(const struct registry *) registry; /* NULL while the models are being loaded */
     atomic_size_t users;                       /* requests that are answered from it */
 };

@@ -67,6 +67,16 @@ void configuration_free(struct configuration *config)
     *config = (struct configuration){ 0 };
 }
 
+static int check_tls(const struct configuration *config, struct error *err)
+{
+    const bool certificate = *config->server.tls_certificate, key = *config->server.tls_key;
+    if (certificate == key)
+        return 0;
+    const char *missing = key ? "server.tls_certificate" : "server.tls_key";
+    return error_at(err, ERR_CONFIG, missing, "%s is missing: TLS needs a certificate and its key",
+                    missing);
+}
+
 int configuration_check_serving(const struct configuration *config, struct error *err)
 {
     if (config->model_count == 0)
@@ -78,7 +88,7 @@ int configuration_check_serving(const struct configuration *config, struct error
                         "server.allow_unauthenticated (SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true "
                         "if everyone who can connect may use the models",
                         config->server.listen);
-    return 0;
+    return check_tls(config, err);
 }
 
 enum log_level configuration_log_level(const struct configuration *config)

@@ -85,6 +85,7 @@ static void log_ready(const struct daemon *daemon)
     log_begin(&line, LOG_INFO, "ready");
     log_text(&line, "address", daemon->current->config.listen.host);
     log_integer(&line, "port", server_port(daemon->server));
+    log_text(&line, "scheme", daemon->current->certificate ? "https" : "http");
     log_models(&line, daemon);
     log_number(&line, "seconds",
                (double)(clock_ns() - daemon->invocation->started_ns) / (double)NS_PER_S);
@@ -100,9 +101,9 @@ static int start_metrics(struct daemon *daemon, struct error *err)
     daemon->reload_succeeded = metrics_gauge(
         daemon->metrics, "seqd_config_last_reload_successful",
         "1 if the configuration was good when it was last read, 0 if it was refused.", "");
-    daemon->reload_time = metrics_gauge(
-        daemon->metrics, "seqd_config_last_reload_success_timestamp_seconds",
-        "When the configuration that is in use was read, in seconds since 1970.", "");
+    daemon->reload_time =
+        metrics_gauge(daemon->metrics, "seqd_config_last_reload_success_timestamp_seconds",
+                      "When the configuration that is in use was read, in seconds since 1970.", "");
     return 0;
 }
 
@@ -122,8 +123,8 @@ static int start(struct daemon *daemon, struct configuration *config, struct err
     daemon->current = generation_create(config);
     if (!daemon->current)
         return error_set(err, ERR_NO_MEMORY, "no memory for the configuration");
-    if (start_metrics(daemon, err) < 0 || start_server(daemon, err) < 0 ||
-        watchdog_start(&daemon->watchdog, err) < 0 ||
+    if (generation_open_certificate(daemon->current, err) < 0 || start_metrics(daemon, err) < 0 ||
+        start_server(daemon, err) < 0 || watchdog_start(&daemon->watchdog, err) < 0 ||
         generation_open(daemon->current, crew, daemon->metrics, daemon->watchdog, err) < 0)
         return -1;
     server_set_registry(daemon->server, &daemon->current->serving.registry);

@@ -6,17 +6,11 @@
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "base/mem.h"
+#include "connection.h"
 #include "decode.h"
 #include "probes.h"
 
 enum { DISCARD_FACTOR = 4 };
-
-static struct peer *peer_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
 
 struct exchange *exchange_open(struct server *server, struct MHD_Connection *connection,
                                const char *path, const char *method)
@@ -28,7 +22,7 @@ struct exchange *exchange_open(struct server *server, struct MHD_Connection *con
         .server = server,
         .service = service_take(server),
         .connection = connection,
-        .peer = peer_of(connection),
+        .peer = connection_peer(connection),
         .path = mem_text(path),
         .method = access_method(method),
         .started_ns = clock_ns(),
