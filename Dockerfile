@@ -17,7 +17,7 @@ RUN make COMMIT="${COMMIT}" install DESTDIR=/image && strip /image/usr/local/bin
 FROM ${BASE}
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
-        libjansson4 libmicrohttpd12 libopenblas0-pthread libpcre2-8-0 libutf8proc2 \
+        libgnutls30 libjansson4 libmicrohttpd12 libopenblas0-pthread libpcre2-8-0 libutf8proc2 \
         libxxhash0 libyaml-0-2 \
     && rm -rf /var/lib/apt/lists/* /var/cache/debconf/*-old /var/log/apt /var/log/dpkg.log
 COPY --from=build /image /

@@ -19,7 +19,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 OURS := -std=c17 -D_GNU_SOURCE -Iinclude -MMD -MP -pthread -fno-omit-frame-pointer -fno-math-errno \
         -ffp-contract=off $(WARN)
 OURS += $(if $(SAN),-O1 -g -fsanitize=$(SAN) -fno-sanitize-recover=all,-O3 -g)
-LIBS := -lmicrohttpd -ljansson -lyaml -lpcre2-8 -lutf8proc -lxxhash -lm
+LIBS := -lmicrohttpd -lgnutls -ljansson -lyaml -lpcre2-8 -lutf8proc -lxxhash -lm
 LINK := -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 LIB_SRC := $(filter-out src/app/main.c,$(wildcard src/*/*.c))

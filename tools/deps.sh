@@ -6,10 +6,10 @@
 set -euo pipefail
 
 # "a|b": one of them is enough; the first is installed.
-run=(make gcc libc6-dev libmicrohttpd-dev libjansson-dev libopenblas-dev libyaml-dev libpcre2-dev
-    libutf8proc-dev libxxhash-dev curl)
-test=(libcmocka-dev 'libcurl4-openssl-dev|libcurl4-gnutls-dev' bats jq clang-format)
-headers=(microhttpd.h jansson.h cblas.h yaml.h pcre2.h utf8proc.h xxhash.h)
+run=(make gcc libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libopenblas-dev libyaml-dev
+    libpcre2-dev libutf8proc-dev libxxhash-dev curl)
+test=(libcmocka-dev 'libcurl4-openssl-dev|libcurl4-gnutls-dev' bats jq openssl clang-format)
+headers=(microhttpd.h gnutls/gnutls.h jansson.h cblas.h yaml.h pcre2.h utf8proc.h xxhash.h)
 
 case ${1:-} in
 run) packages=("${run[@]}") ;;
@@ -30,9 +30,9 @@ without_apt() {
     [ ${#missing[@]} -eq 0 ] && exit 0
     cat >&2 <<END
 This is no Debian or Ubuntu, so install these with the system's package manager, headers included:
-  GNU make, gcc or clang, curl, libmicrohttpd, jansson, OpenBLAS (with cblas.h), libyaml, PCRE2,
-  utf8proc, xxHash
-  and for the tests: cmocka, libcurl, bats, jq
+  GNU make, gcc or clang, curl, libmicrohttpd (with TLS), GnuTLS, jansson, OpenBLAS (with cblas.h),
+  libyaml, PCRE2, utf8proc, xxHash
+  and for the tests: cmocka, libcurl, bats, jq, openssl
 Missing headers: ${missing[*]}
 END
     exit 1

@@ -24,7 +24,8 @@ int command_quantize(const struct configuration *config, struct error *err);
  * process started.  Errors: ERR_CONFIG, those of serving_open(), and of a built-in workload. */
 int command_bench(const struct configuration *config, uint64_t started_ns, struct error *err);
 
-/* Asks GET /readyz of the daemon that this configuration starts, for at most 3 s.
+/* Asks GET /readyz of the daemon that this configuration starts, for less than 3 s.  Its TLS
+ * certificate need not be valid for anybody; one that the configuration does not name is a warning.
  * Errors: ERR_IO (nobody answers, or the answer is not 200), ERR_CONFIG (port 0). */
 int command_health(const struct configuration *config, struct error *err);
 

@@ -34,6 +34,7 @@ struct configuration {
         char **hosts;    /* NULL-terminated; owned */
         char *keys_file; /* "": everyone may ask; owned */
         bool allow_unauthenticated;
+        char *tls_certificate, *tls_key; /* files; "": no TLS; owned */
         uint64_t drain_delay_ms, drain_timeout_ms;
     } server;
     struct limits limits;
@@ -87,7 +88,7 @@ int configuration_read(struct configuration *config, enum command *command, int 
 void configuration_free(struct configuration *config);
 
 /* What serving needs beyond single values: a model, keys or leave to listen beyond loopback, origins
- * that are some.
+ * that are some, and a certificate and its key or neither.
  * Errors: ERR_CONFIG. */
 int configuration_check_serving(const struct configuration *config, struct error *err);
 

@@ -1,5 +1,5 @@
 /* generation.h — all that comes from one reading of the configuration: models, engines, workers,
- * and what the server answers requests from.
+ * certificate, and what the server answers requests from.
  *
  * A new one is opened beside the current one, takes its place, and the former is closed once the
  * requests that began with it have ended.  Main's thread. */
@@ -14,8 +14,9 @@ struct generation {
     struct configuration config; /* owned */
     struct serving serving;
     struct workers *workers;
-    struct watchdog *watchdog; /* that looks at the workers */
-    struct keys *keys;         /* NULL: everyone may ask */
+    struct watchdog *watchdog;       /* that looks at the workers */
+    struct keys *keys;               /* NULL: everyone may ask */
+    struct certificate *certificate; /* NULL: no TLS */
     struct service service;
     struct generation *older; /* the next in a list of those that were replaced */
 };
@@ -24,6 +25,10 @@ struct generation {
  * before there are models.  NULL: the configuration stays the caller's.
  * Errors: ERR_NO_MEMORY, those of keys_open(). */
 struct generation *generation_create(struct configuration *config, struct error *err);
+
+/* Reads certificate and key, if the configuration names them: what a server needs to start with the
+ * generation's service.  Errors: those of certificate_open(). */
+int generation_open_certificate(struct generation *generation, struct error *err);
 
 /* Loads the models and starts the workers; service.registry stays NULL.
  * Errors: those of serving_open(), workers_start() and

@@ -3,6 +3,7 @@
 #define APP_LISTEN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -20,8 +21,15 @@ int listen_parse(struct listen_address *out, const char *text, struct error *err
 /* "[::1]:8080" again, with another port. */
 void listen_print(const struct listen_address *address, uint16_t port, char text[static 80]);
 
-/* The socket address to ask a daemon that listens there: the wildcards become loopback.  Returns
- * its length. */
-socklen_t listen_peer(const struct listen_address *address, struct sockaddr_storage *peer);
+enum { LISTEN_PEERS_MAX = 2 };
+
+/* Where to ask a daemon that listens there, in this order: the wildcard 0.0.0.0 is 127.0.0.1, and
+ * [::], which takes both kinds, is ::1 and 127.0.0.1.  Returns how many. */
+size_t listen_peers(const struct listen_address *address,
+                    struct listen_address peers[static LISTEN_PEERS_MAX]);
+
+/* Returns its length. */
+socklen_t listen_socket_address(const struct listen_address *address,
+                                struct sockaddr_storage *socket_address);
 
 #endif

@@ -1,6 +1,6 @@
 /* server.h — the HTTP face of the daemon: routes, JSON, probes and /metrics.
  *
- * Threads: libmicrohttpd's own epoll threads parse, check and push; a connection is suspended while
+ * Threads: libmicrohttpd's own threads parse, check and push; a connection is suspended while
  * the engine works on its request and resumed by the worker that ends it.  main starts and stops.
  */
 #ifndef HTTP_SERVER_H
@@ -26,6 +26,7 @@ struct http_config {
 struct server;
 
 /* Listens and answers probes at once; model routes say 503 "loading" until server_set_registry().
+ * If the service has a certificate, every connection is TLS, and those of later services too.
  * Borrows everything until server_stop().  Errors: ERR_IO names address, port and reason. */
 int server_start(struct server **out, const struct http_config *config, struct service *service,
                  struct metrics *metrics, struct error *err);
@@ -33,7 +34,8 @@ int server_start(struct server **out, const struct http_config *config, struct s
 /* The models of the current service are there: ready. */
 void server_set_registry(struct server *server, const struct registry *registry);
 
-/* New requests are answered from `service`, which has its models.  The former one is the caller's
+/* New requests are answered from `service`, which has its models, and a certificate if the first
+ * one had.  The former one is the caller's
  * again once it has no users. */
 void server_set_service(struct server *server, struct service *service);
 

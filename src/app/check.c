@@ -3,6 +3,7 @@
 #include "app/commands.h"
 #include "app/serving.h"
 #include "base/cpu.h"
+#include "http/certificate.h"
 #include "http/keys.h"
 
 static void print_model(const struct served_model *served)
@@ -33,10 +34,22 @@ static int read_keys(const struct configuration *config, size_t *count, struct e
     return 0;
 }
 
+/* As the daemon would read them. */
+static int check_certificate(const struct configuration *config, struct error *err)
+{
+    if (!*config->server.tls_certificate)
+        return 0;
+    struct certificate *certificate;
+    const int result =
+        certificate_open(&certificate, config->server.tls_certificate, config->server.tls_key, err);
+    certificate_close(&certificate);
+    return result;
+}
+
 int command_check(const struct configuration *config, struct error *err)
 {
     size_t key_count;
-    if (read_keys(config, &key_count, err) < 0)
+    if (read_keys(config, &key_count, err) < 0 || check_certificate(config, err) < 0)
         return -1;
     struct metrics *metrics = metrics_create();
     if (!metrics)
@@ -46,11 +59,11 @@ int command_check(const struct configuration *config, struct error *err)
     struct serving serving;
     const int result = serving_open(&serving, config, crew, metrics, err);
     if (result == 0) {
-        printf("configuration: valid, listens on %s\n"
+        printf("configuration: valid, listens on %s%s\n"
                "API keys: %zu\n"
                "cpu: %.2f cores, %zu workers of %zu threads, kernels %s, gemm %s\n",
-               config->server.listen, key_count, cores, crew.workers, crew.threads,
-               serving.kernels.isa, serving.kernels.gemm_name);
+               config->server.listen, *config->server.tls_certificate ? " with TLS" : "", key_count,
+               cores, crew.workers, crew.threads, serving.kernels.isa, serving.kernels.gemm_name);
         for (size_t i = 0; i < serving.registry.count; i++)
             print_model(&serving.registry.models[i]);
     }

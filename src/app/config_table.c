@@ -38,6 +38,11 @@ const struct config_key config_keys[] = {
       AT(server.allow_unauthenticated),
       "Listening beyond loopback without keys serves everyone who can connect, and needs this "
       "said." },
+    { "server.tls_certificate", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(server.tls_certificate),
+      "PEM file: the certificate that TLS shows, issuers after it; empty: no TLS.  Read again on "
+      "SIGHUP." },
+    { "server.tls_key", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(server.tls_key),
+      "PEM file: the key of server.tls_certificate, not encrypted." },
     { "server.drain_delay_ms", CONFIG_COUNT, "ms", "0", 0, DAY_MS, NULL, NULL,
       AT(server.drain_delay_ms),
       "After SIGTERM requests are served for this long while /readyz is 503: load balancers need "

@@ -97,6 +97,16 @@ static int check_origins(const struct configuration *config, struct error *err)
     return 0;
 }
 
+static int check_tls(const struct configuration *config, struct error *err)
+{
+    const bool certificate = *config->server.tls_certificate, key = *config->server.tls_key;
+    if (certificate == key)
+        return 0;
+    const char *missing = key ? "server.tls_certificate" : "server.tls_key";
+    return error_at(err, ERR_CONFIG, missing, "%s is missing: TLS needs a certificate and its key",
+                    missing);
+}
+
 int configuration_check_serving(const struct configuration *config, struct error *err)
 {
     if (config->model_count == 0)
@@ -110,7 +120,7 @@ int configuration_check_serving(const struct configuration *config, struct error
                         "(SEQD_SERVER_ALLOW_UNAUTHENTICATED) to true if everyone who can connect "
                         "may use the models",
                         config->server.listen);
-    return check_origins(config, err);
+    return check_origins(config, err) < 0 ? -1 : check_tls(config, err);
 }
 
 enum log_level configuration_log_level(const struct configuration *config)

@@ -31,6 +31,17 @@ struct generation *generation_create(struct configuration *config, struct error 
     return generation;
 }
 
+int generation_open_certificate(struct generation *generation, struct error *err)
+{
+    const struct configuration *config = &generation->config;
+    if (*config->server.tls_certificate &&
+        certificate_open(&generation->certificate, config->server.tls_certificate,
+                         config->server.tls_key, err) < 0)
+        return -1;
+    generation->service.certificate = generation->certificate;
+    return 0;
+}
+
 int generation_open(struct generation *generation, struct crew crew, struct metrics *metrics,
                     struct watchdog *watchdog, struct error *err)
 {
@@ -100,6 +111,7 @@ void generation_close(struct generation **in, struct metrics *metrics, const str
     }
     serving_close(&generation->serving);
     keys_close(&generation->keys);
+    certificate_close(&generation->certificate);
     configuration_free(&generation->config);
     mem_free(generation);
 }

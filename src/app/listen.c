@@ -62,20 +62,36 @@ void listen_print(const struct listen_address *address, uint16_t port, char text
     snprintf(text, 80, v6 ? "[%s]:%u" : "%s:%u", address->host, (unsigned)port);
 }
 
-socklen_t listen_peer(const struct listen_address *address, struct sockaddr_storage *peer)
+size_t listen_peers(const struct listen_address *address,
+                    struct listen_address peers[static LISTEN_PEERS_MAX])
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    peers[0] = peers[1] = *address;
+    if (inet_pton(AF_INET, address->host, &v4) == 1) {
+        if (v4.s_addr == htonl(INADDR_ANY))
+            strcpy(peers[0].host, "127.0.0.1");
+        return 1;
+    }
+    inet_pton(AF_INET6, address->host, &v6);
+    if (!IN6_IS_ADDR_UNSPECIFIED(&v6))
+        return 1;
+    strcpy(peers[0].host, "::1");
+    strcpy(peers[1].host, "127.0.0.1");
+    return 2;
+}
+
+socklen_t listen_socket_address(const struct listen_address *address,
+                                struct sockaddr_storage *socket_address)
 {
     struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(address->port) };
     struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(address->port) };
-    memset(peer, 0, sizeof *peer);
+    memset(socket_address, 0, sizeof *socket_address);
     if (inet_pton(AF_INET, address->host, &v4.sin_addr) == 1) {
-        if (v4.sin_addr.s_addr == htonl(INADDR_ANY))
-            v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        memcpy(peer, &v4, sizeof v4);
+        memcpy(socket_address, &v4, sizeof v4);
         return sizeof v4;
     }
     inet_pton(AF_INET6, address->host, &v6.sin6_addr);
-    if (IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr))
-        v6.sin6_addr = in6addr_loopback;
-    memcpy(peer, &v6, sizeof v6);
+    memcpy(socket_address, &v6, sizeof v6);
     return sizeof v6;
 }

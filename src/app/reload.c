@@ -35,15 +35,27 @@ static void warn_of_fixed_keys(const struct configuration *now, const struct con
     }
 }
 
+/* Who turned TLS on or off must not be served on as if nothing were said. */
+static int check_tls_stays(const struct configuration *now, const struct configuration *next,
+                           struct error *err)
+{
+    if (!*now->server.tls_certificate == !*next->server.tls_certificate)
+        return 0;
+    return error_at(err, ERR_CONFIG, "server.tls_certificate",
+                    "server.tls_certificate: only a new start turns TLS on or off");
+}
+
 /* *config is for configuration_free(), also on failure. */
-static int read_again(struct configuration *config, const struct invocation *invocation,
-                      struct error *err)
+static int read_again(struct configuration *config, const struct configuration *now,
+                      const struct invocation *invocation, struct error *err)
 {
     enum command command;
     if (configuration_read(config, &command, invocation->argc, invocation->argv,
                            invocation->environment, err) < 0)
         return -1;
-    return configuration_check_serving(config, err);
+    if (configuration_check_serving(config, err) < 0)
+        return -1;
+    return check_tls_stays(now, config, err);
 }
 
 struct generation *reload_open(const struct generation *current,
@@ -53,14 +65,15 @@ struct generation *reload_open(const struct generation *current,
 {
     struct configuration config;
     struct generation *generation = NULL;
-    if (read_again(&config, invocation, err) == 0) {
+    if (read_again(&config, &current->config, invocation, err) == 0) {
         warn_of_fixed_keys(&current->config, &config);
         generation = generation_create(&config, err);
     }
     configuration_free(&config);
     if (!generation)
         return NULL;
-    if (generation_open(generation, serving_crew(&generation->config, cores), metrics, watchdog,
+    if (generation_open_certificate(generation, err) < 0 ||
+        generation_open(generation, serving_crew(&generation->config, cores), metrics, watchdog,
                         err) < 0)
         generation_close(&generation, metrics, &current->serving);
     else

@@ -7,17 +7,11 @@
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "base/mem.h"
+#include "connection.h"
 #include "decode.h"
 #include "probes.h"
 
 enum { DISCARD_FACTOR = 4 };
-
-static struct peer *peer_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
 
 struct exchange *exchange_open(struct server *server, const struct request_head *head)
 {
@@ -28,7 +22,7 @@ struct exchange *exchange_open(struct server *server, const struct request_head 
         .server = server,
         .service = service_take(server),
         .connection = head->connection,
-        .peer = peer_of(head->connection),
+        .peer = connection_peer(head->connection),
         .path = mem_text(head->path),
         .method = access_method(head->method),
         .started_ns = clock_ns(),

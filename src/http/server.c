@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <gnutls/abstract.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +12,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "connection.h"
 #include "exchange.h"
-#include "server_state.h"
 
 /* jansson goes 2048 deep into a hostile body, on the thread's stack. */
 enum { THREAD_STACK_BYTES = 1 << 20 };
+
+/* TLS 1.3 and 1.2, with forward secrecy and authenticated encryption only. */
+#define TLS_PRIORITIES                                                                             \
+    "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:"   \
+    "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:%SERVER_PRECEDENCE"
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
                                   const char *path, const char *method, const char *version,
@@ -61,43 +67,6 @@ struct service *service_take(struct server *server)
 void service_release(struct service *service)
 {
     atomic_fetch_sub(&service->users, 1);
-}
-
-static uint64_t request_deadline_ns(struct server *server)
-{
-    struct service *service = service_take(server);
-    const uint64_t limit_ms = service->limits->request_timeout_ms;
-    service_release(service);
-    return clock_ns() + limit_ms * NS_PER_MS;
-}
-
-static void on_connection(void *context, struct MHD_Connection *connection, void **peer,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    struct server *server = context;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *peer = peers_add(server->peers, info->connect_fd, request_deadline_ns(server));
-        gauge_add(server->connections, 1);
-        return;
-    }
-    if (*peer)
-        peers_remove(server->peers, *peer);
-    *peer = NULL;
-    gauge_add(server->connections, -1);
-}
-
-/* The request line is there: from now on the whole request has one deadline. */
-static void *on_request_line(void *context, const char *uri, struct MHD_Connection *connection)
-{
-    (void)uri;
-    struct server *server = context;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (info && info->socket_context)
-        peers_expect(server->peers, info->socket_context, request_deadline_ns(server));
-    return NULL; /* the state that on_request() begins with */
 }
 
 /* %00 would end the path early and make it another one: such a path stays as it is, and is
@@ -176,13 +145,36 @@ fail:
     return -1;
 }
 
+/* Every connection has a certificate of its own (http/connection.c); the library asks here for one
+ * that had no memory for it, and ends its handshake. */
+static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuers, int issuer_count,
+                          const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                          gnutls_pcert_st **chain, unsigned *chain_length, gnutls_privkey_t *key)
+{
+    (void)session;
+    (void)issuers;
+    (void)issuer_count;
+    (void)algorithms;
+    (void)algorithm_count;
+    (void)chain;
+    (void)chain_length;
+    (void)key;
+    return -1;
+}
+
+/* With epoll, libmicrohttpd 0.9 spins while a client is silent in the middle of its handshake. */
+static unsigned poller(const struct server *server)
+{
+    return server->tls ? MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_TLS : MHD_USE_EPOLL_INTERNAL_THREAD;
+}
+
 static struct MHD_Daemon *start_daemon(struct server *server, const struct http_config *config,
                                        int listener)
 {
     const size_t threads =
         config->threads < config->connections ? config->threads : config->connections;
     const unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+        poller(server) | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_library_message, NULL }, /* for the others too */
         { MHD_OPTION_LISTEN_SOCKET, listener, NULL },
@@ -192,13 +184,19 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct http_
         { MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)config->connections_per_address, NULL },
         { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((config->idle_timeout_ms + 999) / 1000), NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server },
-        { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server },
-        { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, server },
+        { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_notify, server },
+        { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)connection_request_line, server },
         { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)unescape, NULL },
         { MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL }, /* what is no HTTP/1.1 is refused */
         { MHD_OPTION_END, 0, NULL },
     };
+    struct MHD_OptionItem tls_options[] = {
+        { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(intptr_t)TLS_PRIORITIES },
+        { MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)no_certificate },
+        { MHD_OPTION_END, 0, NULL },
+    };
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_ARRAY, options,
+                            server->tls ? MHD_OPTION_ARRAY : MHD_OPTION_END, tls_options,
                             MHD_OPTION_END);
 }
 
@@ -215,6 +213,7 @@ int server_start(struct server **out, const struct http_config *config, struct s
     server->idle_timeout_ms = config->idle_timeout_ms;
     server->metrics_enabled = config->metrics_enabled;
     server->loopback = config->loopback;
+    server->tls = service->certificate != NULL;
     server->quiesced_fd = -1;
     server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
     server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");

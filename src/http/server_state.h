@@ -18,6 +18,7 @@ struct server {
     uint64_t idle_timeout_ms;
     bool metrics_enabled;
     bool loopback; /* listens there: a Host that is a foreign name is refused */
+    bool tls;      /* every connection is; what it shows is the service's certificate */
     uint16_t port;
 
     struct MHD_Daemon *daemon;

@@ -63,7 +63,7 @@ daemon_start() { # OPTION...
         fail "the daemon ended: $(tail -n 5 "$daemon_dir/log")"
     fi
     url=$(log_lines 'select(.message == "ready") |
-        "http://" + (.address | if test(":") then "[\(.)]" else . end) + ":\(.port)"')
+        .scheme + "://" + (.address | if test(":") then "[\(.)]" else . end) + ":\(.port)"')
     export daemon_dir daemon_pid url
     [ "$(status /readyz)" = 200 ]
 }

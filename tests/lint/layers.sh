@@ -11,6 +11,7 @@ homes=(
     '#include <[a-z0-9_]*intrin\.h>' 'kernels' 'intrinsics'
     '#include <jansson\.h>|#include "model/json\.h"' 'model text http' 'JSON'
     '#include <microhttpd\.h>|MHD_' 'http' 'libmicrohttpd'
+    '#include <gnutls|gnutls_' 'http' 'GnuTLS'
     '#include <yaml\.h>' 'app' 'libyaml'
     '#include <pcre2|#include <utf8proc' 'text' 'PCRE2 and utf8proc'
     '(pthread|thrd)_create' 'base serve http' 'threads'

@@ -14,6 +14,8 @@ static void without_sources_the_defaults_hold(void **state)
         { "server.hosts", "" },
         { "server.keys_file", "" },
         { "server.allow_unauthenticated", "false" },
+        { "server.tls_certificate", "" },
+        { "server.tls_key", "" },
         { "server.drain_delay_ms", "0" },
         { "server.drain_timeout_ms", "60000" },
         { "limits.body_bytes", "8 MiB" },
