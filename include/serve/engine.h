@@ -62,8 +62,8 @@ void engine_stop_accepting(struct engine *engine);
 /* Worker `worker` does one step with its team (NULL: alone).  False: there was nothing to do. */
 bool engine_step(struct engine *engine, size_t worker, struct team *team);
 
-/* From now on its model is what is served under that name: metrics tell its limits and sizes, and no
- * longer those of a former one.  Until then they count what it does only. */
+/* From now on its model is what is served under that name: metrics tell its limits and sizes, no
+ * longer those of a former one.  Until then they only count what it does. */
 void engine_publish(struct engine *engine);
 
 /* Requests submitted and not done; any thread. */

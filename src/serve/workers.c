@@ -17,7 +17,7 @@ struct worker {
     struct workers *workers;
     size_t index;
     pthread_t thread;
-    struct team *team; /* NULL: it works alone */
+    struct team *team;     /* NULL: it works alone */
     _Atomic uint64_t step; /* its number, from 1; 0: there is none */
     struct counter *busy_seconds;
     struct gauge *last_step;
@@ -112,10 +112,9 @@ static int start_worker(struct workers *workers, size_t index, size_t threads,
     worker->index = index;
     worker->busy_seconds = metrics_counter(metrics, "seqd_worker_busy_seconds_total",
                                            "Time that a worker spent in engine steps.", label);
-    worker->last_step =
-        metrics_gauge(metrics, "seqd_worker_last_step_timestamp_seconds",
-                      "When a worker last did an engine step, or was started; seconds since 1970.",
-                      label);
+    worker->last_step = metrics_gauge(
+        metrics, "seqd_worker_last_step_timestamp_seconds",
+        "When a worker last did an engine step, or was started; seconds since 1970.", label);
     gauge_set(worker->last_step, clock_unix_seconds());
     if (pthread_create(&worker->thread, NULL, work, worker) == 0) {
         snprintf(name, sizeof name, "worker %u", (unsigned)index % 10000);
