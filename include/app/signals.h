@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Main's thread, before it starts another: the three are blocked from here on, and SIGPIPE is
- * ignored. */
+/* Main's thread, before it starts another: the three are blocked from here on, SIGPIPE is ignored,
+ * and SIGBUS in a mapped file ends the process with the file's name. */
 void signals_block(void);
 
 enum signal_event { SIGNAL_NONE, SIGNAL_STOP, SIGNAL_RELOAD };

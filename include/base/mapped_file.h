@@ -25,7 +25,7 @@ void mapped_file_close(struct mapped_file *file);
 /* Ends the process if a mapped file is shorter than it was.  Any thread; some system calls. */
 void mapped_files_check(void);
 
-/* From here on SIGBUS within a mapped file ends the process with its message.  Once, at start. */
-void mapped_files_guard(void);
+/* SIGBUS came for this address: ends the process if it lies in a mapped file.  For a handler. */
+void mapped_files_fault(const void *address);
 
 #endif

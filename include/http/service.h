@@ -17,10 +17,10 @@ struct service {
     const struct limits *limits;
     char *const *hosts;   /* names a Host header may carry on loopback; NULL-terminated, or NULL */
     char *const *origins; /* of pages that may ask, perhaps "*"; NULL-terminated, or NULL */
-    const struct keys *keys;             /* who may ask; NULL: everyone */
-    struct certificate *certificate;     /* for connections that begin; NULL: no TLS */
-    bool metrics_public;                 /* /metrics asks for no key */
-    bool log_access, log_client_address; /* a line for each request; with who asked */
+    const struct keys *keys;                   /* who may ask; NULL: everyone */
+    struct certificate *certificate;           /* for connections that begin; NULL: no TLS */
+    bool metrics_public;                       /* /metrics asks for no key */
+    bool log_access, log_client_address;       /* a line for each request; with who asked */
     _Atomic(const struct registry *) registry; /* NULL while the models are being loaded */
     atomic_size_t users;                       /* requests that are answered from it */
 };

@@ -7,7 +7,6 @@
 #include "app/signals.h"
 #include "app/version.h"
 #include "base/clock.h"
-#include "base/mapped_file.h"
 #include "kernels/kernels.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
@@ -27,7 +26,6 @@ static int serve(struct configuration *config, const struct invocation *invocati
                  struct error *err)
 {
     signals_block();
-    mapped_files_guard();
     struct log_line line;
     log_begin(&line, LOG_INFO, "starting");
     log_text(&line, "version", version_number());

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mapped_file.h"
 
 static pthread_t main_thread;
 
@@ -14,6 +15,14 @@ static pthread_t main_thread;
 static void pass_to_main(int signal)
 {
     pthread_kill(main_thread, signal);
+}
+
+static void on_bus_error(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    mapped_files_fault(info->si_addr);
+    struct sigaction usual = { .sa_handler = SIG_DFL }; /* raised again by the same instruction */
+    sigaction(signal, &usual, NULL);
 }
 
 static void fill(sigset_t *set)
@@ -36,6 +45,8 @@ void signals_block(void)
         sigaction(handled[i], &pass, NULL);
     struct sigaction ignore = { .sa_handler = SIG_IGN };
     sigaction(SIGPIPE, &ignore, NULL);
+    struct sigaction bus = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
+    sigaction(SIGBUS, &bus, NULL);
 }
 
 /* The next signal of the three; 0 when `deadline_ns` is over or, rarely, for no reason. */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -107,20 +106,10 @@ void mapped_files_check(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void on_bus_error(int signal, siginfo_t *info, void *context)
+void mapped_files_fault(const void *address)
 {
-    (void)context;
-    const uintptr_t at = (uintptr_t)info->si_addr;
+    const uintptr_t at = (uintptr_t)address;
     for (int i = 0; i < places_used; i++)
         if (at >= places[i].begin && at < places[i].end)
             end(&places[i]);
-    struct sigaction usual = { .sa_handler = SIG_DFL }; /* raised again by the same instruction */
-    sigaction(signal, &usual, NULL);
-}
-
-void mapped_files_guard(void)
-{
-    struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, NULL);
 }

@@ -147,8 +147,8 @@ static void panel_product(const struct tile *t, size_t M, size_t K, size_t width
     }
 }
 
-/* Columns `n` … of one panel for a block of rows.  Unfinished sums wait by themselves: rows of y are
- * so far apart that they would push each other out of the caches. */
+/* Columns `n` … of one panel for a block of rows.  Unfinished sums wait by themselves: rows of y
+ * are so far apart that they would push each other out of the caches. */
 static void gemm_panel(const struct gemm *g, size_t m, size_t M, size_t n)
 {
     const struct matrix *w = &g->w;

@@ -277,6 +277,35 @@ static void limits_that_cannot_hold_one_row_are_a_configuration_error(void **sta
     stop(&s);
 }
 
+/* A pause before a burst is not the pace of its rows. */
+static void after_a_pause_a_burst_does_not_seem_slow(void **state)
+{
+    (void)state;
+    enum { PAUSE_US = 400000, BURST = 100 };
+    struct service s;
+    atomic_int done = 0;
+    struct request *requests[BURST + 1];
+    start(&s, &whole, plenty, false, false);
+    for (int i = 0; i < BURST; i++) {
+        requests[i] = make_request(&s, (uint32_t)i, &done);
+        submit(&s, requests[i]);
+        while (i == 0 && done == 0)
+            engine_step(s.engine, 0, NULL);
+        if (i == 0)
+            usleep(PAUSE_US);
+    }
+    while (done < 2)
+        engine_step(s.engine, 0, NULL);
+    requests[BURST] = make_request(&s, BURST, &done);
+    requests[BURST]->deadline_ns = clock_ns() + 10 * NS_PER_S;
+    assert_true(submit_if_in_time(&s, requests[BURST]));
+    while (done <= BURST)
+        engine_step(s.engine, 0, NULL);
+    for (int i = 0; i <= BURST; i++)
+        request_destroy(&requests[i]);
+    stop(&s);
+}
+
 static void every_failed_allocation_of_the_engine_is_clean(void **state)
 {
     (void)state;
@@ -311,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_number_that_is_none_fails_its_request_alone),
         cmocka_unit_test(what_cannot_be_served_is_refused_and_stays_the_callers),
         cmocka_unit_test(limits_that_cannot_hold_one_row_are_a_configuration_error),
+        cmocka_unit_test(after_a_pause_a_burst_does_not_seem_slow),
         cmocka_unit_test(every_failed_allocation_of_the_engine_is_clean),
     };
     struct error err = { 0 };

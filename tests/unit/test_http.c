@@ -353,8 +353,7 @@ static void a_request_is_answered_from_the_service_it_began_with(void **state)
     narrow.sequences = 1;
     struct service next = { .limits = &narrow, .hosts = hosts, .registry = &registry };
     const char body[] = "{\"input_ids\":[[5],[6]]}";
-    const char head[] =
-        POST("/v1/encode", "Content-Length: 23\r\nConnection: close\r\n\r\n{");
+    const char head[] = POST("/v1/encode", "Content-Length: 23\r\nConnection: close\r\n\r\n{");
     const int slow = dial();
     say(slow, head, sizeof head - 1);
     while (service.users == 0)

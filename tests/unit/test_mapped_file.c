@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/signals.h"
 #include "base/mapped_file.h"
 
 static char path[] = "/tmp/seqd-mapped-XXXXXX";
@@ -36,7 +37,7 @@ static int unmap(void **state)
 
 static void look_at_the_end(void)
 {
-    mapped_files_guard();
+    signals_block();
     const volatile char *bytes = file.data;
     (void)bytes[file.bytes - 1];
 }
