@@ -8,7 +8,7 @@
 
 struct limits {
     size_t body_bytes;             /* of a request */
-    size_t bodies_bytes;           /* of all requests that are being received */
+    size_t bodies_bytes;           /* of all requests that are not answered yet */
     size_t response_bytes;         /* of an answer, checked before queueing */
     size_t sequences;              /* rows of a request */
     size_t source_tokens;          /* of a row, masked places included */

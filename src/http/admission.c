@@ -204,7 +204,7 @@ static int check_length(const struct server *server, struct MHD_Connection *conn
 int admission_no_room(const struct limits *limits, struct error *err)
 {
     return error_set(err, ERR_BUSY,
-                     "other bodies that are being received leave no room for this one; "
+                     "the bodies of other requests leave no room for this one; "
                      "limits.bodies_bytes is %zu",
                      limits->bodies_bytes);
 }

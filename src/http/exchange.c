@@ -80,18 +80,20 @@ enum MHD_Result exchange_refuse(struct exchange *x)
     return send_error(x, true);
 }
 
+/* Neither the body nor what was made of it is there any more. */
 static void drop_body(struct exchange *x)
 {
-    atomic_fetch_sub(&x->server->body_bytes, x->body.length);
     buffer_free(&x->body);
+    atomic_fetch_sub(&x->server->body_bytes, x->held_bytes);
+    x->held_bytes = 0;
 }
 
 /* Whether `count` more bytes fit beside all bodies that are there. */
 static bool find_room(struct exchange *x, size_t count)
 {
+    x->held_bytes += count;
     if (atomic_fetch_add(&x->server->body_bytes, count) + count <= x->service->limits->bodies_bytes)
         return true;
-    atomic_fetch_sub(&x->server->body_bytes, count);
     admission_no_room(x->service->limits, &x->error);
     return false;
 }
@@ -103,7 +105,6 @@ static bool append_body(struct exchange *x, const char *bytes, size_t count)
     buffer_append(&x->body, bytes, count);
     if (x->body.state == BUFFER_OK)
         return true;
-    atomic_fetch_sub(&x->server->body_bytes, count);
     if (x->body.state == BUFFER_NO_MEMORY)
         error_set(&x->error, ERR_NO_MEMORY, "no memory for the body");
     else
@@ -151,9 +152,11 @@ static int decode(struct exchange *x)
     };
     const int rc = decode_request(&x->job, x->admission.route->work, x->body.data, x->body.length,
                                   &context, &x->error);
-    drop_body(x);
-    if (rc < 0)
+    buffer_free(&x->body);
+    if (rc < 0) {
+        drop_body(x);
         count_rejected(x);
+    }
     return rc;
 }
 

@@ -31,7 +31,7 @@ struct server {
     struct service *service;
     _Atomic enum server_phase phase;
     atomic_size_t open_exchanges; /* complete requests whose answer is not yet sent */
-    atomic_size_t body_bytes;     /* of bodies that were received and are not yet decoded */
+    atomic_size_t body_bytes;     /* received, of requests that are not answered yet */
 };
 
 /* The current service with one more user, and one less. */

@@ -20,6 +20,7 @@
 #include "../unit/encode_row.h"
 #include "model/config.h"
 #include "model/forward.h"
+#include "model/pack.h"
 #include "model/sentence.h"
 
 /* A weight file.  What it accepts lies within the bytes and covers the data. */
@@ -65,11 +66,17 @@ static inline int fuzz_shard_index(const uint8_t *bytes, size_t count)
 static char fuzz_folder[128];
 
 static const char *const fuzz_files[] = {
-    "config.json",           "generation_config.json",    "modules.json",
-    "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+    "config.json",
+    "generation_config.json",
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
     "model.safetensors",
+    PACK_FILE_NAME,
+    "vocab.json",
 };
-enum { FUZZ_FILES = sizeof fuzz_files / sizeof *fuzz_files, FUZZ_TEXTS = FUZZ_FILES - 1 };
+enum { FUZZ_FILES = sizeof fuzz_files / sizeof *fuzz_files, FUZZ_TEXTS = 6 };
 
 static inline void fuzz_remove_file(const char *name)
 {
@@ -193,8 +200,8 @@ static inline void fuzz_decode(const struct pass *pass, const float *states, siz
     free(cache.base);
 }
 
-/* config.json, a form feed, and model.safetensors.  A model that opens must also run. */
-static inline int fuzz_model(const uint8_t *bytes, size_t count)
+/* config.json, a form feed, and the file of weights `name`.  A model that opens must also run. */
+static inline int fuzz_folder_with(const char *name, const uint8_t *bytes, size_t count)
 {
     enum { COMPUTED_MAX = 4096 }; /* longer tables are right, and only slow */
     const struct kernels *kernels = fuzz_start();
@@ -203,10 +210,10 @@ static inline int fuzz_model(const uint8_t *bytes, size_t count)
     struct model *model;
     struct arena arena;
     struct error err = { 0 };
-    for (size_t i = 1; i < FUZZ_TEXTS; i++)
+    for (size_t i = 1; i < FUZZ_FILES; i++)
         fuzz_remove_file(fuzz_files[i]);
     fuzz_write_text("config.json", &bytes, &count);
-    fuzz_write("model.safetensors", bytes, count);
+    fuzz_write(name, bytes, count);
     if (config_read(&config, &defaults, fuzz_folder, &err) < 0)
         return 0;
     settings_free(&defaults);
@@ -227,6 +234,16 @@ static inline int fuzz_model(const uint8_t *bytes, size_t count)
     arena_close(&arena);
     model_close(&model);
     return 0;
+}
+
+static inline int fuzz_model(const uint8_t *bytes, size_t count)
+{
+    return fuzz_folder_with("model.safetensors", bytes, count);
+}
+
+static inline int fuzz_packed(const uint8_t *bytes, size_t count)
+{
+    return fuzz_folder_with(PACK_FILE_NAME, bytes, count);
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <dirent.h>
 
-#include "../fuzz/targets.h"
+#include "../fuzz/text_targets.h"
 
 /* The bytes of the file lie in a block of their size, so that sanitizers see what is beyond. */
 static void give(int (*target)(const uint8_t *, size_t), const char *path)
@@ -67,6 +67,30 @@ static void models_of_the_corpus_do_no_harm(void **state)
     give_all(fuzz_model, "tests/fuzz/corpus/model");
 }
 
+static void packed_files_of_the_corpus_do_no_harm(void **state)
+{
+    (void)state;
+    give_all(fuzz_packed, "tests/fuzz/corpus/packed");
+}
+
+static void requests_of_the_corpus_do_no_harm(void **state)
+{
+    (void)state;
+    give_all(fuzz_request, "tests/fuzz/corpus/request");
+}
+
+static void settings_of_the_corpus_do_no_harm(void **state)
+{
+    (void)state;
+    give_all(fuzz_settings, "tests/fuzz/corpus/settings");
+}
+
+static void vocabularies_of_the_corpus_do_no_harm(void **state)
+{
+    (void)state;
+    give_all(fuzz_vocabulary, "tests/fuzz/corpus/vocabulary");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -74,6 +98,10 @@ int main(void)
         cmocka_unit_test(indexes_of_the_corpus_do_no_harm),
         cmocka_unit_test(configurations_of_the_corpus_do_no_harm),
         cmocka_unit_test(models_of_the_corpus_do_no_harm),
+        cmocka_unit_test(packed_files_of_the_corpus_do_no_harm),
+        cmocka_unit_test(requests_of_the_corpus_do_no_harm),
+        cmocka_unit_test(settings_of_the_corpus_do_no_harm),
+        cmocka_unit_test(vocabularies_of_the_corpus_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,30 @@ static void a_body_over_the_limit_is_413_and_the_client_can_read_it(void **state
     free(answer);
 }
 
+static void a_body_has_its_room_until_its_request_is_answered(void **state)
+{
+    (void)state;
+    char body[901];
+    snprintf(body, sizeof body, "%-900s", "{\"input_ids\":[5]}");
+    limits.bodies_bytes = 1500;
+    behaviour = ENGINE_WAITS;
+    const int fd = dial();
+    const char *head = POST("/v1/encode", "Connection: close\r\nContent-Length: 900\r\n\r\n");
+    say(fd, head, strlen(head));
+    say(fd, body, strlen(body));
+    for (int i = 0; i < 2000 && server_open_exchanges(server) == 0; i++)
+        usleep(1000);
+    check(POST("/v1/encode", ""), body, 429, "limits.bodies_bytes is 1500");
+    check(GET("/livez", ""), "", 200, "ok");
+    behaviour = ENGINE_ANSWERS;
+    char *answer = hear(fd);
+    assert_non_null(strstr(answer, " 200 "));
+    free(answer);
+    check(POST("/v1/encode", ""), body, 200, "list");
+    check(POST("/v1/encode", ""), "{\"input_ids\":[10]}", 400, "token_out_of_range");
+    check(POST("/v1/encode", ""), body, 200, "list");
+}
+
 static void a_body_without_end_is_cut_off(void **state)
 {
     (void)state;
@@ -440,6 +464,7 @@ int main(void)
         SERVED(a_foreign_host_is_refused_but_for_probes),
         SERVED(failures_of_the_engine_have_their_status),
         SERVED(a_body_over_the_limit_is_413_and_the_client_can_read_it),
+        SERVED(a_body_has_its_room_until_its_request_is_answered),
         SERVED(a_body_without_end_is_cut_off),
         SERVED(a_body_that_ends_in_two_places_is_refused),
         SERVED(a_kept_connection_serves_one_request_after_another),
