@@ -74,7 +74,7 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf build
 help: ## show this
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile bench/bench.mk | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile */*.mk */*/*.mk | expand -t 20
 	@sed -n '3,4s/^# //p' Makefile
 
 $(B)/seqd: $(B)/src/app/main.o $(B)/libseqd.a
@@ -90,7 +90,7 @@ $(B)/libseqd.a: $(LIB_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-include src/kernels/isa.mk bench/bench.mk
+include src/kernels/isa.mk bench/bench.mk tests/soak/soak.mk
 
 $(B)/src/app/version.o: DEFS := -DSEQD_VERSION='"$(VERSION)"' -DSEQD_COMMIT='"$(COMMIT)"'
 $(B)/src/app/version.o: $(B)/version

@@ -172,12 +172,12 @@ asks_on() { # NAME CURL_OPTION...
     local name=$1 body='{"input_ids":[[5,6,3]],"pooling":"mean"}'
     shift
     until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
-        curl -s -m 20 -o /dev/null -w '%{http_code}\n' "$@" -H 'Content-Type: application/json' -d "$body" \
-            "$url/v1/encode" || echo failed
+        curl -s -m 20 -o /dev/null -w '%{http_code}\n' "$@" -d "$body" \
+            -H 'Content-Type: application/json' "$url/v1/encode" || echo failed
     done >"$BATS_TEST_TMPDIR/$name"
 }
 
-# One client makes a connection for each request; the other keeps its own as long as the daemon does.
+# One client makes a connection for each request; the other keeps its own as long as it can.
 @test "during the delay neither new nor kept connections lose a request" {
     start --server.drain_delay_ms 3000
     asks_on new 3>&- &
@@ -196,7 +196,7 @@ asks_on() { # NAME CURL_OPTION...
     daemon_ends 0
 }
 
-@test "200 queued requests, of which half the clients have left, do not keep it from ending with 0" {
+@test "200 queued requests, half of whose clients left, do not keep it from ending with 0" {
     start --server.drain_timeout_ms 1000
     slow_client 60
     local fds=() fd i body
