@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
+/* Once, before any thread: what is large goes back to the system when it is freed.  Else the C
+ * library would keep tens of MB for every thread that has ever written a large answer. */
+void mem_setup(void);
+
 /* count × size zeroed bytes; NULL when there are none or the product overflows.  mem_free() frees.
  */
 void *mem_alloc(size_t count, size_t size) __attribute__((warn_unused_result));

@@ -7,6 +7,7 @@
 #include "app/signals.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "http/server.h"
 
 enum {
@@ -292,6 +293,7 @@ enum daemon_end daemon_run(struct configuration *config, const struct invocation
 {
     static struct daemon daemon; /* threads still use it when the process is abandoned */
     daemon = (struct daemon){ .invocation = invocation };
+    mem_setup();
     if (start(&daemon, config, err) < 0) {
         close_all(&daemon);
         return DAEMON_FAILED;

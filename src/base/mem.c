@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static atomic_long allocations_left = -1;
 
@@ -17,6 +20,15 @@ static bool may_allocate(void)
         return true;
     atomic_store(&allocations_left, 0);
     return false;
+}
+
+void mem_setup(void)
+{
+#ifdef __GLIBC__
+    enum { LARGE_BYTES = 1 << 20 };
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES); /* set, it no longer grows */
+    mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
+#endif
 }
 
 void mem_fail_after(long count)

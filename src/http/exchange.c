@@ -13,6 +13,12 @@
 
 enum { DISCARD_FACTOR = 4 };
 
+void exchange_set_idle_timeout(struct MHD_Connection *connection, uint64_t ms)
+{
+    const unsigned seconds = (unsigned)((ms + 999) / 1000);
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
+
 struct exchange *exchange_open(struct server *server, const struct request_head *head)
 {
     struct exchange *x = mem_alloc(1, sizeof *x);
@@ -226,6 +232,9 @@ static enum MHD_Result begin(struct exchange *x)
     x->counted = true;
     atomic_fetch_add(&x->server->open_exchanges, 1);
     peers_expect(x->server->peers, x->peer, PEERS_NO_DEADLINE);
+    /* It would also count the time in which this thread writes the answers of others, and drop this
+     * one; from here on our own deadlines hold. */
+    exchange_set_idle_timeout(x->connection, 0);
     if (x->error.code != ERR_NONE)
         return send_error(x, false);
     if (x->admission.cors.preflight) {

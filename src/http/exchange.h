@@ -62,4 +62,7 @@ enum MHD_Result exchange_run(struct exchange *exchange);
 /* The answer has left, or the connection is lost: logs, counts and frees. */
 void exchange_close(struct exchange **exchange);
 
+/* After how long without a byte the library closes the connection, from now; 0: never. */
+void exchange_set_idle_timeout(struct MHD_Connection *connection, uint64_t ms);
+
 #endif

@@ -47,12 +47,12 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode why)
 {
-    (void)context;
-    (void)connection;
-    (void)why;
+    const struct server *server = context;
     struct exchange *x = *state;
     *state = NULL;
     exchange_close(&x);
+    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        exchange_set_idle_timeout(connection, server->idle_timeout_ms);
 }
 
 struct service *service_take(struct server *server)

@@ -168,18 +168,17 @@ static void average(_Atomic uint64_t *average, uint64_t value)
                           memory_order_relaxed);
 }
 
-/* What the next rows can expect.  The time between two ends counts only as far as rows waited: else
- * it is the clients' pace and not the engine's. */
+/* What the next rows can expect.  The time between two ends counts only while rows wait, and not
+ * that before this one came: else it is the clients' pace and not the engine's. */
 static void observe_end(struct engine *engine, const struct row *row)
 {
     const uint64_t last = atomic_exchange(&engine->last_end_ns, row->ended_ns);
     if (row->taken_ns == 0)
         return; /* it never ran */
     average(&engine->row_time_ns, row->ended_ns - row->taken_ns);
-    const uint64_t since = atomic_load(&engine->waiting_since_ns);
-    const uint64_t begin = last > since ? last : since;
-    if (queue_waiting(&engine->queue) > 0 && last != 0 && row->ended_ns > begin)
-        average(&engine->row_interval_ns, row->ended_ns - begin);
+    const uint64_t queued = row->request->queued_ns, since = queued > last ? queued : last;
+    if (queue_waiting(&engine->queue) > 0 && last != 0 && row->ended_ns > since)
+        average(&engine->row_interval_ns, row->ended_ns - since);
 }
 
 /* A request that would wait until it is too late takes time from those that would not: better to
@@ -207,8 +206,6 @@ int engine_submit(struct engine *engine, struct request *request, struct error *
         if (prepare_row(engine, &request->rows[i], err) < 0)
             goto refuse;
     request->queued_ns = clock_ns();
-    if (queue_waiting(&engine->queue) == 0)
-        engine->waiting_since_ns = request->queued_ns;
     atomic_fetch_add(&engine->request_count, 1);
     watcher_add(engine->watcher, request);
     if (queue_push(&engine->queue, request, err) < 0) {

@@ -101,8 +101,7 @@ struct engine {
     struct engine_metrics metrics;
     atomic_size_t request_count;
     /* How fast rows end while others wait, and how long one takes: moving averages, ns. */
-    _Atomic uint64_t row_interval_ns, row_time_ns;
-    _Atomic uint64_t last_end_ns, waiting_since_ns; /* the interval begins with the later one */
+    _Atomic uint64_t last_end_ns, row_interval_ns, row_time_ns;
     struct lane *lanes;        /* (config.workers) */
     struct lane_memory memory; /* of each lane */
 };

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 build=build/fuzz
 clang=${CLANG:-clang}
 sanitizers=address,undefined
-libs='-lmicrohttpd -ljansson -lopenblas -lyaml -lpcre2-8 -lutf8proc -lxxhash -lm'
+libs='-lmicrohttpd -lgnutls -ljansson -lyaml -lpcre2-8 -lutf8proc -lxxhash -lm'
 
 # How deep the stack is tells nothing but how deep some JSON is.
 flags=-fno-sanitize-coverage=stack-depth

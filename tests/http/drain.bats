@@ -4,6 +4,7 @@ load daemon
 
 setup() { client=; }
 teardown() {
+    touch "$BATS_TEST_TMPDIR/enough"
     [ -z "$client" ] || kill "$client" 2>/dev/null || true
     daemon_stop
 }
@@ -163,5 +164,56 @@ client_got() { # STATUS
             -d '{"input_ids":[[5,6,7,3]],"parameters":{"num_beams":16}}' "$url/v1/generate" || true
     done
     kill -TERM "$daemon_pid"
+    daemon_ends 0
+}
+
+# Asks until there is the file `enough`; what came back, a status a line, is in the file NAME.
+asks_on() { # NAME CURL_OPTION...
+    local name=$1 body='{"input_ids":[[5,6,3]],"pooling":"mean"}'
+    shift
+    until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
+        curl -s -m 20 -o /dev/null -w '%{http_code}\n' "$@" -d "$body" \
+            -H 'Content-Type: application/json' "$url/v1/encode" || echo failed
+    done >"$BATS_TEST_TMPDIR/$name"
+}
+
+# One client makes a connection for each request; the other keeps its own as long as it can.
+@test "during the delay neither new nor kept connections lose a request" {
+    start --server.drain_delay_ms 3000
+    asks_on new 3>&- &
+    clients=($!)
+    asks_on kept -o /dev/null -o /dev/null "$url/v1/encode" "$url/v1/encode" 3>&- &
+    clients+=($!)
+    await 10 eval '[ "$(wc -l <"$BATS_TEST_TMPDIR/kept")" -gt 3 ]'
+    kill -TERM "$daemon_pid"
+    await 2 eval '[ "$(status /readyz)" = 503 ]'
+    local before=$(wc -l <"$BATS_TEST_TMPDIR/new")
+    sleep 2 # a part of the delay: there is nothing to poll for
+    touch "$BATS_TEST_TMPDIR/enough"
+    wait "${clients[@]}"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/new")" -gt $((before + 3)) ]
+    [ "$(sort -u "$BATS_TEST_TMPDIR"/{new,kept})" = 200 ]
+    daemon_ends 0
+}
+
+@test "200 queued requests, half of whose clients left, do not keep it from ending with 0" {
+    start --server.drain_timeout_ms 1000
+    slow_client 60
+    local fds=() fd i body
+    body=$(slow_request 1)
+    for i in $(seq 200); do
+        exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
+        printf 'POST /v1/generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' \
+            ${#body} "$body" >&"$fd"
+        fds+=("$fd")
+    done
+    await 10 eval '[ "$(metric "seqd_queue_sequences{model=\"vanilla_nopos\"}")" -ge 200 ]'
+    for fd in "${fds[@]:0:100}"; do exec {fd}>&-; done
+    kill -TERM "$daemon_pid"
+    for fd in "${fds[@]:100}"; do
+        [[ $(timeout 20 head -n 1 <&"$fd") == 'HTTP/1.1 503 '* ]]
+        exec {fd}>&-
+    done
+    client_got 503
     daemon_ends 0
 }

@@ -20,13 +20,20 @@ static void sleep_poll(void)
     nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000L }, NULL);
 }
 
-static void become_daemon(const char *program, const char *folder, const char *log)
+static void become_daemon(const char *program, const char *const *options, const char *log)
 {
+    enum { OPTIONS_MAX = 16 };
+    union {
+        const char *ours[OPTIONS_MAX + 4];
+        char *theirs[OPTIONS_MAX + 4]; /* as execv() wants them; it changes nothing */
+    } arguments = { { program, "--listen", "127.0.0.1:0" } };
+    for (size_t i = 0; i < OPTIONS_MAX && options[i]; i++)
+        arguments.ours[3 + i] = options[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlives the runner */
     const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(126);
-    execl(program, program, "--model", folder, "--listen", "127.0.0.1:0", (char *)NULL);
+    execv(program, arguments.theirs);
     _exit(127);
 }
 
@@ -67,7 +74,7 @@ static int wait_end(pid_t pid, int *status)
     return -1;
 }
 
-int kit_daemon_start(struct kit_daemon *daemon, const char *program, const char *folder,
+int kit_daemon_start(struct kit_daemon *daemon, const char *program, const char *const *options,
                      const char *log, char *why, size_t why_bytes)
 {
     unlink(log); /* or the port of the run before would be read */
@@ -77,7 +84,7 @@ int kit_daemon_start(struct kit_daemon *daemon, const char *program, const char 
         return -1;
     }
     if (daemon->pid == 0)
-        become_daemon(program, folder, log);
+        become_daemon(program, options, log);
     for (int ms = 0; ms < START_MS_MAX; ms += POLL_MS) {
         int status;
         if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {

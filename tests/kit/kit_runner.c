@@ -159,6 +159,7 @@ static void run_case(struct totals *totals, const struct arguments *arguments, c
     struct kit_case kit_case;
     struct kit_daemon daemon;
     char why[WHY_BYTES] = "", log[4096];
+    const char *const options[] = { "--model", folder, NULL };
     const char *slash = strrchr(folder, '/');
     const char *name = slash ? slash + 1 : folder;
     if (kit_case_open(&kit_case, folder, &arguments->unsupported) < 0) {
@@ -166,7 +167,7 @@ static void run_case(struct totals *totals, const struct arguments *arguments, c
         return;
     }
     snprintf(log, sizeof log, "%s/seqd_%s.log", arguments->log_dir, name);
-    if (kit_daemon_start(&daemon, arguments->program, folder, log, why, sizeof why) < 0) {
+    if (kit_daemon_start(&daemon, arguments->program, options, log, why, sizeof why) < 0) {
         report(totals, false, name, "the daemon starts", why);
     } else {
         run_pass(totals, &kit_case, name, daemon.port, 1);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,25 @@ static void allocations_are_zeroed_and_products_that_overflow_are_refused(void *
     void *empty = mem_alloc(0, 8);
     assert_non_null(empty);
     mem_free(empty);
+}
+
+/* The sanitizers have an allocator of their own. */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define LARGE_BLOCKS mallinfo2().hblks
+#else
+#define LARGE_BLOCKS 1
+#endif
+
+/* The C library would keep blocks up to the largest one that was ever freed. */
+static void large_blocks_lie_by_themselves_whatever_was_freed_before(void **state)
+{
+    (void)state;
+    mem_setup();
+    mem_free(mem_alloc(1, 16 << 20));
+    void *large = mem_alloc(1, 4 << 20);
+    assert_non_null(large);
+    assert_int_equal(LARGE_BLOCKS, 1);
+    mem_free(large);
 }
 
 static void the_nth_allocation_fails_and_all_after_it(void **state)
@@ -324,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocations_are_zeroed_and_products_that_overflow_are_refused),
+        cmocka_unit_test(large_blocks_lie_by_themselves_whatever_was_freed_before),
         cmocka_unit_test(the_nth_allocation_fails_and_all_after_it),
         cmocka_unit_test(a_buffer_grows_to_its_limit_and_not_beyond),
         cmocka_unit_test(a_buffer_without_memory_says_so_until_it_is_freed),
