@@ -2,9 +2,9 @@
 # What src/hardening.mk asks for is in the program.
 load daemon
 
-setup_file() {
+setup() {
     command -v readelf >/dev/null || skip 'readelf is not here'
-    ! readelf -Ws "$SEQD" | grep -Eq ' (__asan|__tsan|__ubsan)_' || skip 'sanitizers take its place'
+    if grep -aq '__[at]san_init' "$SEQD"; then skip 'sanitizers take its place'; fi
 }
 
 @test "the program is loaded at any address" {
