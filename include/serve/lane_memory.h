@@ -8,12 +8,17 @@
 /* Tokens whose cross keys and values are computed at once. */
 enum { CROSS_TOKENS = 128 };
 
+/* Token places that are left when a pass has as many as it may: short rows find room beside the
+ * longest one. */
+enum { BESIDE_TOKENS = 256 };
+
 /* Bytes are of address space, touched as needed. */
 struct lane_memory {
-    size_t target_max;  /* tokens of the longest hypothesis that the limits let in */
+    size_t target_max;   /* tokens of the longest hypothesis that the limits let in */
+    size_t token_places; /* of source tokens that are in a lane at once */
     size_t step_tokens; /* of a decoder step: live hypotheses, and pieces of prefixes and targets */
     size_t scratch_bytes;   /* of one pass or pooling */
-    size_t hidden_bytes;    /* the encoder's states of a batch, (batch_tokens, D) */
+    size_t hidden_bytes;    /* the encoder's states, (token_places, D) */
     size_t projected_bytes; /* its queries, keys and values of one layer */
     size_t states_bytes;    /* the decoder's of a step, (step_tokens, D); two of these */
     size_t logits_bytes;    /* (step_tokens, V) */

@@ -69,10 +69,10 @@ struct lane {
      * rows, each of which has a token. */
     struct encode_pass passes[ENCODE_PASSES];
     size_t turn;            /* steps that encoded */
-    struct task **encoding; /* (batch_tokens), like the next two */
+    struct task **encoding; /* (token_places), like the next two */
     struct source_row *sources;
     const struct key_values **caches;
-    float *hidden, *projected; /* (batch_tokens, …), in `batch` */
+    float *hidden, *projected; /* (token_places, …), in `batch` */
 
     struct task **decoding;
     size_t decoding_count;

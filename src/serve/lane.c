@@ -26,12 +26,13 @@ int lane_open(struct lane *lane, struct engine *engine, struct error *err)
     const struct engine_config *config = &engine->config;
     *lane = (struct lane){ .engine = engine };
     /* A row that is decoded has at least one hypothesis, one that is encoded at least one token. */
-    lane->task_max = config->batch_sequences + config->batch_tokens;
+    const size_t places = engine->memory.token_places;
+    lane->task_max = config->batch_sequences + places;
     if (open_memory(lane, engine, err) < 0)
         return -1;
-    lane->encoding = mem_alloc(config->batch_tokens, sizeof *lane->encoding);
-    lane->sources = mem_alloc(config->batch_tokens, sizeof *lane->sources);
-    lane->caches = mem_alloc(config->batch_tokens, sizeof *lane->caches);
+    lane->encoding = mem_alloc(places, sizeof *lane->encoding);
+    lane->sources = mem_alloc(places, sizeof *lane->sources);
+    lane->caches = mem_alloc(places, sizeof *lane->caches);
     lane->decoding = mem_alloc(config->batch_sequences, sizeof *lane->decoding);
     lane->pieces = mem_alloc(config->batch_sequences, sizeof *lane->pieces);
     lane->needed = mem_alloc(engine->memory.step_tokens, sizeof *lane->needed);
@@ -109,10 +110,12 @@ static void insert_encoding(struct lane *lane, struct encode_pass *pass, struct 
     pass->encoding.M += task->row->token_count;
 }
 
-/* The largest run of the lane's token places that no pass has; returns its length. */
+/* The largest run of the lane's token places that no pass has; returns its length, or as much of it
+ * as one pass may take. */
 static size_t find_gap(const struct lane *lane, size_t *first)
 {
-    const size_t all = lane->engine->config.batch_tokens;
+    const size_t all = lane->engine->memory.token_places;
+    const size_t most = lane->engine->config.batch_tokens;
     size_t longest = 0, begin = 0;
     while (begin < all) {
         size_t end = all, after = all;
@@ -129,7 +132,7 @@ static size_t find_gap(const struct lane *lane, size_t *first)
         }
         begin = after;
     }
-    return longest;
+    return longest < most ? longest : most;
 }
 
 static void start_pass(struct lane *lane, struct encode_pass *pass)

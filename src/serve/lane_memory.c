@@ -19,13 +19,15 @@ void lane_memory_plan(struct lane_memory *memory, const struct model *model,
 {
     const struct model_config *c = &model->config;
     const bool generates = config_generates(c);
+    const size_t places = config->batch_tokens + BESIDE_TOKENS;
     const size_t steps = generates ? config->batch_sequences + config->step_tokens : 0;
     *memory = (struct lane_memory){
         /* start, prefix and new tokens; targets to score */
         .target_max = lesser(1 + limits->target_tokens + limits->max_new_tokens, c->positions_max),
+        .token_places = places,
         .step_tokens = steps,
-        .hidden_bytes = arena_need(config->batch_tokens * c->width, sizeof(float)),
-        .projected_bytes = arena_need(encoding_floats(c, config->batch_tokens), sizeof(float)),
+        .hidden_bytes = arena_need(places * c->width, sizeof(float)),
+        .projected_bytes = arena_need(encoding_floats(c, places), sizeof(float)),
         .states_bytes = arena_need(steps * c->width, sizeof(float)),
         .logits_bytes = arena_need(steps * c->target_vocabulary, sizeof(float)),
         .cache_floats = generates ? config->kv_cache_bytes / config->workers / sizeof(float) : 0,

@@ -92,7 +92,7 @@ change() { # FILE JQ_FILTER
     local memory='.memory.worker as $w | .memory.row as $r | .memory.bytes ==
         .memory.mapped_bytes + .memory.copied_bytes + .memory.workers * $w.bytes and '
     found 0 models/g2p "$memory .memory.workers == 3 and \$w.kv_cache_bytes == 20 * 1048576 and
-        \$w.states_bytes == (4096 * 4 + 2 * (256 + 256)) * 192 * 4 and
+        \$w.states_bytes == ((4096 + 256) * 4 + 2 * (256 + 256)) * 192 * 4 and
         \$w.logits_bytes == (256 + 256) * 73 * 4 and
         \$r.kv_cache_bytes_per_token == 3 * 4 * (48 + 48) * 4 and
         \$r.source_tokens_max == 64 and \$r.target_tokens_max == 64 and

@@ -16,6 +16,8 @@
 #include "serve/watcher.h"
 #include "serve/workers.h"
 
+enum { LENGTH_MAX = 8 };
+
 static struct kernels kernels;
 
 struct service {
@@ -32,7 +34,7 @@ static void start(struct service *s)
 {
     const struct engine_config config = { .workers = 1,
                                           .batch_sequences = 6,
-                                          .batch_tokens = 8,
+                                          .batch_tokens = LENGTH_MAX,
                                           .step_tokens = 1,
                                           .threads = 1,
                                           .kv_cache_bytes = 1 << 16,
@@ -40,7 +42,7 @@ static void start(struct service *s)
     struct error err = { 0 };
     *s = (struct service){ .folder = folder_create(),
                            .limits = { .sequences = 64,
-                                       .source_tokens = 8,
+                                       .source_tokens = LENGTH_MAX,
                                        .target_tokens = 16,
                                        .beams = 4,
                                        .return_sequences = 4,
@@ -74,9 +76,9 @@ static void on_done(struct request *request, void *context)
     ++*(int *)context;
 }
 
-/* Rows of one token each. */
+/* Rows of so many equal tokens each. */
 static struct request *make_request(const struct service *s, enum request_kind kind, size_t rows,
-                                    uint64_t ms, int *done)
+                                    size_t tokens, uint64_t ms, int *done)
 {
     struct request *request = request_create(kind, rows);
     struct error err = { 0 };
@@ -87,10 +89,12 @@ static struct request *make_request(const struct service *s, enum request_kind k
     request->context = done;
     for (size_t i = 0; i < rows; i++) {
         struct row *row = &request->rows[i];
-        row->tokens = mem_alloc(1, sizeof *row->tokens);
-        row->places = mem_alloc(1, sizeof *row->places);
-        row->positions = mem_alloc(1, sizeof *row->positions);
-        row->token_count = row->sent_count = 1;
+        row->tokens = mem_alloc(tokens, sizeof *row->tokens);
+        row->places = mem_alloc(tokens, sizeof *row->places);
+        row->positions = mem_alloc(tokens, sizeof *row->positions);
+        row->token_count = row->sent_count = tokens;
+        for (size_t j = 0; j < tokens; j++)
+            row->places[j] = row->positions[j] = (int32_t)j;
         if (kind != REQUEST_GENERATE)
             continue;
         row->prefix = mem_alloc(1, sizeof *row->prefix);
@@ -122,25 +126,44 @@ static void a_pause_makes_nobody_expect_a_long_wait(void **state)
     int done = 0;
     start(&s);
     for (int i = 0; i < 2; i++) {
-        requests[i] = make_request(&s, REQUEST_ENCODE, 64, 60000, &done);
+        requests[i] = make_request(&s, REQUEST_ENCODE, 64, 1, 60000, &done);
         assert_int_equal(engine_submit(s.engine, requests[i], &err), 0);
     }
     step_until(&s, &done, 2);
     usleep(500000); /* the pause itself */
     for (int i = 2; i < 5; i++) {
-        requests[i] = make_request(&s, REQUEST_ENCODE, 64, 60000, &done);
+        requests[i] = make_request(&s, REQUEST_ENCODE, 64, 1, 60000, &done);
         assert_int_equal(engine_submit(s.engine, requests[i], &err), 0);
     }
     const struct row *first = &requests[2]->rows[0];
     for (int i = 0; i < 10000 && first->ended_ns == 0; i++)
         engine_step(s.engine, 0, NULL);
     assert_true(first->ended_ns != 0);
-    requests[5] = make_request(&s, REQUEST_ENCODE, 1, 1500, &done);
+    requests[5] = make_request(&s, REQUEST_ENCODE, 1, 1, 1500, &done);
     if (engine_submit(s.engine, requests[5], &err) < 0)
         fail_msg("%s", err.message);
     step_until(&s, &done, 6);
     for (int i = 0; i < 6; i++)
         request_destroy(&requests[i]);
+    stop(&s);
+}
+
+static void a_short_row_is_taken_beside_the_longest_one(void **state)
+{
+    (void)state;
+    struct service s;
+    struct error err = { 0 };
+    int long_done = 0, short_done = 0;
+    start(&s);
+    struct request *lengthy = make_request(&s, REQUEST_ENCODE, 1, LENGTH_MAX, 60000, &long_done);
+    assert_int_equal(engine_submit(s.engine, lengthy, &err), 0);
+    struct request *brief = make_request(&s, REQUEST_ENCODE, 1, 1, 60000, &short_done);
+    assert_int_equal(engine_submit(s.engine, brief, &err), 0);
+    step_until(&s, &short_done, 1);
+    step_until(&s, &long_done, 1);
+    assert_true(brief->rows[0].taken_ns < lengthy->rows[0].ended_ns);
+    request_destroy(&lengthy);
+    request_destroy(&brief);
     stop(&s);
 }
 
@@ -153,7 +176,7 @@ static void every_failed_allocation_of_a_request_ends_it_alone(void **state)
     for (bool failed = true; failed; failures++) {
         struct error err = { 0 };
         int done = 0;
-        struct request *request = make_request(&s, REQUEST_GENERATE, 3, 60000, &done);
+        struct request *request = make_request(&s, REQUEST_GENERATE, 3, 1, 60000, &done);
         mem_fail_after(failures);
         if (engine_submit(s.engine, request, &err) < 0) {
             mem_fail_after(-1);
@@ -177,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pause_makes_nobody_expect_a_long_wait),
+        cmocka_unit_test(a_short_row_is_taken_beside_the_longest_one),
         cmocka_unit_test(every_failed_allocation_of_a_request_ends_it_alone),
     };
     struct error err = { 0 };

@@ -18,6 +18,7 @@ static const struct engine_config engine = { .threads = 2,
                                              .batch_tokens = 128,
                                              .step_tokens = 48,
                                              .kv_cache_bytes = 3 << 20 };
+enum { PLACES = 128 + 256 };
 static const struct model model = {
     .config = { .width = 32,
                 .encoder = { 2, 4, 8, 8, 64 },
@@ -34,15 +35,15 @@ static void a_lane_reserves_what_its_limits_ask_for(void **state)
     lane_memory_plan(&memory, &model, &engine, &limits);
     assert_int_equal(memory.target_max, 1 + 30 + 60);
     assert_int_equal(memory.step_tokens, 16 + 48);
-    assert_int_equal(memory.hidden_bytes, 128 * 32 * 4);
+    assert_int_equal(memory.hidden_bytes, PLACES * 32 * 4);
     assert_int_equal(memory.states_bytes, 64 * 32 * 4);
     assert_int_equal(memory.logits_bytes, 64 * 20 * 4);
     assert_int_equal(memory.cache_floats, (1 << 20) / 4);
-    assert_int_equal(memory.projected_bytes, encoding_floats(&model.config, 128) * 4);
+    assert_int_equal(memory.projected_bytes, encoding_floats(&model.config, PLACES) * 4);
     assert_int_equal(memory.scratch_bytes,
                      pass_scratch_bytes(&model.config, CROSS_TOKENS, 100, 91, 2));
     assert_int_equal(lane_memory_batch_bytes(&memory),
-                     128 * 32 * 4 + memory.projected_bytes + 2 * 64 * 32 * 4 + 64 * 20 * 4);
+                     PLACES * 32 * 4 + memory.projected_bytes + 2 * 64 * 32 * 4 + 64 * 20 * 4);
     assert_int_equal(lane_memory_bytes(&memory),
                      memory.scratch_bytes + lane_memory_batch_bytes(&memory) + (1 << 20));
 }
@@ -69,7 +70,7 @@ static void an_encoder_reserves_neither_cache_nor_steps(void **state)
     assert_int_equal(memory.states_bytes, 0);
     assert_int_equal(memory.logits_bytes, 0);
     assert_int_equal(lane_memory_bytes(&memory),
-                     memory.scratch_bytes + 128 * 32 * 4 + memory.projected_bytes);
+                     memory.scratch_bytes + PLACES * 32 * 4 + memory.projected_bytes);
 }
 
 int main(void)
