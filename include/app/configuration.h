@@ -87,8 +87,8 @@ int configuration_read(struct configuration *config, enum command *command, int 
                        char *const argv[], char *const environment[], struct error *err);
 void configuration_free(struct configuration *config);
 
-/* What serving needs beyond single values: a model, keys or leave to listen beyond loopback, origins
- * that are some, and a certificate and its key or neither.
+/* What serving needs beyond single values: a model, keys or leave to listen beyond loopback,
+ * origins that are some, and a certificate and its key or neither.
  * Errors: ERR_CONFIG. */
 int configuration_check_serving(const struct configuration *config, struct error *err);
 

@@ -1,5 +1,5 @@
-/* notify.h — what systemd is told of the daemon's life, over $NOTIFY_SOCKET; nothing where it is not
- * set.  Any thread. */
+/* notify.h — what systemd is told of the daemon's life, over $NOTIFY_SOCKET; nothing where it is
+ * not set.  Any thread. */
 #ifndef APP_NOTIFY_H
 #define APP_NOTIFY_H
 

@@ -27,9 +27,8 @@ static void answer_ready(struct reply *reply, const struct server *server,
     write_status(reply, draining ? "draining" : "loading");
 }
 
-int probes_answer(struct reply *reply, const struct server *server,
-                  const struct service *service, const struct admission *admission,
-                  struct error *err)
+int probes_answer(struct reply *reply, const struct server *server, const struct service *service,
+                  const struct admission *admission, struct error *err)
 {
     buffer_init(&reply->body, TEXT_BYTES_MAX);
     switch (admission->route->kind) {

@@ -42,7 +42,7 @@ int attention_check(const struct kernels *kernels, struct error *err);
 
 /* sgemm over float32 panels of weights in rows. */
 extern const struct product product_openblas; /* after blas_load() */
-int blas_load(struct error *err); /* Errors: ERR_CONFIG.  One thread at a time. */
+int blas_load(struct error *err);             /* Errors: ERR_CONFIG.  One thread at a time. */
 
 /* Rows of x that stay in the L2 cache while the panels pass by. */
 enum { X_BLOCK_ROWS = 128 };

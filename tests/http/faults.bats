@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What breaks beneath the daemon: files, threads, disks, memory.  It says so, and never answers wrongly.
+# What breaks beneath the daemon: files, threads, disks, memory.  It says so, and never answers
+# wrongly.
 bats_require_minimum_version 1.5.0
 load daemon
 
@@ -44,7 +45,7 @@ has_given_up() {
     log_lines 'select(.level == "error") | .message' | grep 'worker 0 has made no progress'
 }
 
-@test "a worker that hangs ends the process by a message, one that is stopped with all others does not" {
+@test "a worker that hangs ends the process, one that is stopped with all others does not" {
     "${CC:-cc}" -o "$BATS_TEST_TMPDIR/stop_thread" tests/http/stop_thread.c
     daemon_start --model tests/kit/vanilla_nopos --engine.workers 1 --engine.threads 1 \
         --engine.batch_sequences 16 --engine.watchdog_ms 1000 --limits.return_sequences 16
@@ -80,7 +81,10 @@ has_given_up() {
     "$SEQD" --listen 127.0.0.1:0 --model tests/kit/bart 2>/dev/full 3>&- &
     others+=($!)
     local pid=$! port
-    port_of() { port=$(ss -Hltnp 2>/dev/null | sed -n "s/.*127\.0\.0\.1:\([0-9]*\) .*pid=$pid,.*/\1/p"); [ -n "$port" ]; }
+    port_of() {
+        port=$(ss -Hltnp 2>/dev/null | sed -n "s/.*127\.0\.0\.1:\([0-9]*\) .*pid=$pid,.*/\1/p")
+        [ -n "$port" ]
+    }
     command -v ss >/dev/null || skip 'no ss here'
     await 10 port_of
     url=http://127.0.0.1:$port
@@ -127,7 +131,10 @@ has_given_up() {
             daemon_stop
         else
             refused=$((refused + 1))
-            case $(<"$daemon_dir/exit") in 1 | 127) ;; *) fail "$(tail -n 3 "$daemon_dir/log")" ;; esac
+            case $(<"$daemon_dir/exit") in
+            1 | 127) ;;
+            *) fail "$(tail -n 3 "$daemon_dir/log")" ;;
+            esac
         fi
     done
     [ $started -ge 1 ] && [ $refused -ge 1 ]
