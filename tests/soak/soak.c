@@ -15,6 +15,10 @@
 
 enum { REST_SECONDS = 30 };
 
+/* A shorter run is still warming up: what its heap and its batches have touched grows on. */
+#define WARM_SECONDS  360.0
+#define WARM_SLACK_KB 16384.0
+
 void soak_fault(struct soak *soak, const char *format, ...)
 {
     va_list arguments;
@@ -98,8 +102,10 @@ static bool rest(struct soak *soak, const struct state *before, struct state *st
 }
 
 static void judge(struct soak *soak, const struct state *start, const struct state *end,
-                  bool rested)
+                  bool rested, double seconds)
 {
+    const bool warm = seconds >= WARM_SECONDS;
+    const double slack_kb = warm ? 0 : WARM_SLACK_KB;
     soak_figure(soak, "good requests", (double)soak->good, NULL, true);
     soak_figure(soak, "answers compared", (double)soak->compared, "some", soak->compared > 0);
     soak_figure(soak, "failed good requests", (double)soak->failed, "0", soak->failed == 0);
@@ -111,8 +117,9 @@ static void judge(struct soak *soak, const struct state *start, const struct sta
     soak_figure(soak, "reloads that did not end", (double)soak->failed_reloads, "0",
                 soak->failed_reloads == 0);
     soak_figure(soak, "RssAnon after warm-up, kB", (double)start->anonymous_kb, NULL, true);
-    soak_figure(soak, "RssAnon at the end, kB", (double)end->anonymous_kb, "within 5 %",
-                (double)end->anonymous_kb <= 1.05 * (double)start->anonymous_kb);
+    soak_figure(soak, "RssAnon at the end, kB", (double)end->anonymous_kb,
+                warm ? "within 5 %" : "within 5 % and 16 MB",
+                (double)end->anonymous_kb <= 1.05 * (double)start->anonymous_kb + slack_kb);
     soak_figure(soak, "open descriptors after warm-up", (double)start->fds, NULL, true);
     soak_figure(soak, "open descriptors at the end", (double)end->fds, "the same",
                 end->fds == start->fds);
@@ -154,7 +161,7 @@ static void run(struct soak *soak, double seconds)
     bool rested = rest(soak, &first, &start);
     soak_storm(soak, 0.6 * seconds);
     rested = rest(soak, &start, &end) && rested;
-    judge(soak, &start, &end, rested);
+    judge(soak, &start, &end, rested, seconds);
     soak_overload(soak);
     soak_crowd(soak);
 }
