@@ -48,12 +48,8 @@ static int check_host(const struct server *server, const struct service *service
                       const struct request_head *head, const struct route *route, struct error *err)
 {
     const char *host = header(head->connection, "Host");
-    if (!host)
-        return strcmp(head->version, "HTTP/1.0") == 0
-                   ? 0
-                   : error_at(err, ERR_MISSING_FIELD, "Host", "%.10s needs a Host header",
-                              head->version);
-    if (!server->loopback || service->keys || routes_is_probe(route) ||
+    /* Without one it is HTTP/1.0: the library refuses the others. */
+    if (!host || !server->loopback || service->keys || routes_is_probe(route) ||
         admission_host_is_known(host, service->hosts))
         return 0;
     return error_at(err, ERR_FORBIDDEN, "Host",

@@ -11,7 +11,6 @@
 struct request_head {
     struct MHD_Connection *connection;
     const char *path, *method;
-    const char *version; /* "HTTP/1.1" */
 };
 
 struct admission {
@@ -28,7 +27,7 @@ struct admission {
 
 /* `admission->name` points into head->path.
  * Errors: ERR_NO_KEY, ERR_WRONG_KEY, ERR_FORBIDDEN, ERR_NO_ROUTE, ERR_METHOD, ERR_MEDIA_TYPE,
- * ERR_OVER_LIMIT, ERR_UNSUPPORTED, ERR_MISSING_FIELD, ERR_TOO_OFTEN, ERR_BUSY. */
+ * ERR_OVER_LIMIT, ERR_UNSUPPORTED, ERR_TOO_OFTEN, ERR_BUSY. */
 int admission_check(struct admission *admission, const struct server *server,
                     const struct service *service, const struct request_head *head,
                     struct error *err);

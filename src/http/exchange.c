@@ -41,7 +41,7 @@ struct exchange *exchange_open(struct server *server, const struct request_head 
         return NULL;
     }
     access_identify(x);
-    const struct request_head own = { head->connection, x->path, head->method, head->version };
+    const struct request_head own = { head->connection, x->path, head->method };
     admission_check(&x->admission, server, x->service, &own, &x->error);
     return x;
 }

@@ -27,9 +27,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   const char *path, const char *method, const char *version,
                                   const char *body, size_t *body_count, void **state)
 {
+    (void)version;
     struct exchange *x = *state;
     if (!x) {
-        const struct request_head head = { connection, path, method, version };
+        const struct request_head head = { connection, path, method };
         *state = x = exchange_open(context, &head);
         if (!x)
             return MHD_NO;

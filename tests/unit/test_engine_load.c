@@ -205,7 +205,6 @@ int main(void)
     };
     struct error err = { 0 };
     log_set_level(LOG_ERROR);
-    blas_start();
     if (kernels_init(&kernels, "", "own", &err) < 0)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
