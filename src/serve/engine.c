@@ -168,34 +168,39 @@ static void average(_Atomic uint64_t *average, uint64_t value)
                           memory_order_relaxed);
 }
 
-/* What the next rows can expect.  The time between two ends counts only while rows wait, and not
- * that before this one came: else it is the clients' pace and not the engine's. */
+/* Fewer rows at once say little about the pace of many, and are no crowd. */
+enum { CROWD_ROWS = 8 };
+
+/* What the next rows can expect.  The time between two ends counts only in a crowd, and not that
+ * before this row came: else it is the clients' pace and not the engine's. */
 static void observe_end(struct engine *engine, const struct row *row)
 {
+    const size_t rows = atomic_fetch_sub(&engine->row_count, 1);
+    if (row->taken_ns == 0 || request_is_off(row->request))
+        return; /* who is given up is soon done with */
     const uint64_t last = atomic_exchange(&engine->last_end_ns, row->ended_ns);
-    if (row->taken_ns == 0)
-        return; /* it never ran */
-    average(&engine->row_time_ns, row->ended_ns - row->taken_ns);
+    if (rows < CROWD_ROWS)
+        return;
     const uint64_t queued = row->request->queued_ns, since = queued > last ? queued : last;
-    if (queue_waiting(&engine->queue) > 0 && last != 0 && row->ended_ns > since)
+    if (last != 0 && row->ended_ns > since)
         average(&engine->row_interval_ns, row->ended_ns - since);
 }
 
-/* A request that would wait until it is too late takes time from those that would not: better to
- * say so now.  As long as nothing is known of the pace, everything is let in. */
+/* A request that would end too late takes time from those that would not: better to say so now.  By
+ * Little's law it takes as many intervals as there are rows with it.  As long as nothing is known of
+ * the pace, everything is let in. */
 static int check_wait(struct engine *engine, const struct request *request, struct error *err)
 {
-    const uint64_t waiting = queue_waiting(&engine->queue) + request->row_count;
-    const uint64_t wait_ns =
-        waiting * atomic_load_explicit(&engine->row_interval_ns, memory_order_relaxed) +
-        atomic_load_explicit(&engine->row_time_ns, memory_order_relaxed);
+    const size_t others = engine->row_count;
+    const uint64_t ends_ns = (others + request->row_count) *
+                             atomic_load_explicit(&engine->row_interval_ns, memory_order_relaxed);
     const uint64_t now = clock_ns();
     const uint64_t left_ns = request->deadline_ns > now ? request->deadline_ns - now : 0;
-    if (waiting <= request->row_count + BATCH_ENOUGH || wait_ns <= left_ns - left_ns / 8)
+    if (others < CROWD_ROWS || ends_ns <= left_ns - left_ns / 4)
         return 0;
-    return error_set(
-        err, ERR_BUSY, "%zu rows wait, which takes about %.1f s; the request has %.1f s",
-        (size_t)waiting - request->row_count, (double)wait_ns / 1e9, (double)left_ns / 1e9);
+    return error_set(err, ERR_BUSY,
+                     "%zu rows wait or run, so it would take about %.1f s; the request has %.1f s",
+                     others, (double)ends_ns / 1e9, (double)left_ns / 1e9);
 }
 
 int engine_submit(struct engine *engine, struct request *request, struct error *err)
@@ -207,10 +212,12 @@ int engine_submit(struct engine *engine, struct request *request, struct error *
             goto refuse;
     request->queued_ns = clock_ns();
     atomic_fetch_add(&engine->request_count, 1);
+    atomic_fetch_add(&engine->row_count, request->row_count);
     watcher_add(engine->watcher, request);
     if (queue_push(&engine->queue, request, err) < 0) {
         watcher_remove(engine->watcher, request);
         atomic_fetch_sub(&engine->request_count, 1);
+        atomic_fetch_sub(&engine->row_count, request->row_count);
         goto refuse;
     }
     wakeup_ring(engine->wakeup);

@@ -100,8 +100,9 @@ struct engine {
     struct queue queue;
     struct engine_metrics metrics;
     atomic_size_t request_count;
-    /* How fast rows end while others wait, and how long one takes: moving averages, ns. */
-    _Atomic uint64_t last_end_ns, row_interval_ns, row_time_ns;
+    atomic_size_t row_count; /* waiting or in a lane */
+    /* How fast rows end while there are others: a moving average, ns. */
+    _Atomic uint64_t last_end_ns, row_interval_ns;
     struct lane *lanes;        /* (config.workers) */
     struct lane_memory memory; /* of each lane */
 };

@@ -163,7 +163,7 @@ static inline void submit(struct service *s, struct request *request)
         fail_msg("%s", err.message);
 }
 
-/* False: rows wait longer than the request has. */
+/* False: with the rows before it the request would take longer than it has. */
 static inline bool submit_if_in_time(struct service *s, struct request *request)
 {
     struct error err = { 0 };
