@@ -186,9 +186,9 @@ static void observe_end(struct engine *engine, const struct row *row)
         average(&engine->row_interval_ns, row->ended_ns - since);
 }
 
-/* A request that would end too late takes time from those that would not: better to say so now.  By
- * Little's law it takes as many intervals as there are rows with it.  As long as nothing is known of
- * the pace, everything is let in. */
+/* A request that would end too late takes time from those that would not: better to say so now.
+ * By Little's law it takes as many intervals as there are rows with it.  As long as nothing is
+ * known of the pace, everything is let in. */
 static int check_wait(struct engine *engine, const struct request *request, struct error *err)
 {
     const size_t others = engine->row_count;
