@@ -5,7 +5,7 @@
 #include "app/configuration.h"
 
 /* Opens every model as the daemon would and says what it found.
- * Errors: those of keys_open() and serving_open(). */
+ * Errors: those of credentials_open() and serving_open(). */
 int command_check(const struct configuration *config, struct error *err);
 
 /* Looks at config->inspect.folder without serving it, and prints a page or a JSON object; whether

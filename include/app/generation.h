@@ -6,6 +6,7 @@
 #ifndef APP_GENERATION_H
 #define APP_GENERATION_H
 
+#include "app/credentials.h"
 #include "app/serving.h"
 #include "app/watchdog.h"
 #include "http/service.h"
@@ -14,25 +15,19 @@ struct generation {
     struct configuration config; /* owned */
     struct serving serving;
     struct workers *workers;
-    struct watchdog *watchdog;       /* that looks at the workers */
-    struct keys *keys;               /* NULL: everyone may ask */
-    struct certificate *certificate; /* NULL: no TLS */
+    struct watchdog *watchdog; /* that looks at the workers */
+    struct credentials credentials;
     struct service service;
     struct generation *older; /* the next in a list of those that were replaced */
 };
 
-/* Takes the configuration over, which is empty then, and reads the keys: the server can refuse
- * before there are models.  NULL: the configuration stays the caller's.
- * Errors: ERR_NO_MEMORY, those of keys_open(). */
+/* Takes the configuration over, which is empty then, and opens its credentials: the server needs
+ * them before there are models.  NULL: the configuration stays the caller's.
+ * Errors: ERR_NO_MEMORY, those of credentials_open(). */
 struct generation *generation_create(struct configuration *config, struct error *err);
 
-/* Reads certificate and key, if the configuration names them: what a server needs to start with the
- * generation's service.  Errors: those of certificate_open(). */
-int generation_open_certificate(struct generation *generation, struct error *err);
-
 /* Loads the models and starts the workers; service.registry stays NULL.
- * Errors: those of serving_open(), workers_start() and
- * watchdog_watch(). */
+ * Errors: those of serving_open(), workers_start() and watchdog_watch(). */
 int generation_open(struct generation *generation, struct crew crew, struct metrics *metrics,
                     struct watchdog *watchdog, struct error *err);
 

@@ -1,10 +1,9 @@
 #include <stdio.h>
 
 #include "app/commands.h"
+#include "app/credentials.h"
 #include "app/serving.h"
 #include "base/cpu.h"
-#include "http/certificate.h"
-#include "http/keys.h"
 
 static void print_model(const struct served_model *served)
 {
@@ -20,37 +19,13 @@ static void print_model(const struct served_model *served)
            served->tokenizer ? "texts and token ids" : "token ids (no tokenizer in the folder)");
 }
 
-/* How many keys there are; 0: everyone may ask. */
-static int read_keys(const struct configuration *config, size_t *count, struct error *err)
-{
-    struct keys *keys;
-    *count = 0;
-    if (!config->server.keys_file[0])
-        return 0;
-    if (keys_open(&keys, config->server.keys_file, err) < 0)
-        return -1;
-    *count = keys_count(keys);
-    keys_close(&keys);
-    return 0;
-}
-
-/* As the daemon would read them. */
-static int check_certificate(const struct configuration *config, struct error *err)
-{
-    if (!*config->server.tls_certificate)
-        return 0;
-    struct certificate *certificate;
-    const int result =
-        certificate_open(&certificate, config->server.tls_certificate, config->server.tls_key, err);
-    certificate_close(&certificate);
-    return result;
-}
-
 int command_check(const struct configuration *config, struct error *err)
 {
-    size_t key_count;
-    if (read_keys(config, &key_count, err) < 0 || check_certificate(config, err) < 0)
+    struct credentials credentials;
+    if (credentials_open(&credentials, config, err) < 0)
         return -1;
+    const size_t key_count = credentials.keys ? keys_count(credentials.keys) : 0;
+    credentials_close(&credentials);
     struct metrics *metrics = metrics_create();
     if (!metrics)
         return error_set(err, ERR_NO_MEMORY, "no memory for metrics");

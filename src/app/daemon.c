@@ -87,7 +87,7 @@ static void log_ready(const struct daemon *daemon)
     log_begin(&line, LOG_INFO, "ready");
     log_text(&line, "address", daemon->current->config.listen.host);
     log_integer(&line, "port", server_port(daemon->server));
-    log_text(&line, "scheme", daemon->current->certificate ? "https" : "http");
+    log_text(&line, "scheme", daemon->current->credentials.certificate ? "https" : "http");
     log_models(&line, daemon);
     log_number(&line, "seconds",
                (double)(clock_ns() - daemon->invocation->started_ns) / (double)NS_PER_S);
@@ -125,8 +125,8 @@ static int start(struct daemon *daemon, struct configuration *config, struct err
     daemon->current = generation_create(config, err);
     if (!daemon->current)
         return -1;
-    if (generation_open_certificate(daemon->current, err) < 0 || start_metrics(daemon, err) < 0 ||
-        start_server(daemon, err) < 0 || watchdog_start(&daemon->watchdog, err) < 0 ||
+    if (start_metrics(daemon, err) < 0 || start_server(daemon, err) < 0 ||
+        watchdog_start(&daemon->watchdog, err) < 0 ||
         generation_open(daemon->current, crew, daemon->metrics, daemon->watchdog, err) < 0)
         return -1;
     serving_publish(&daemon->current->serving, daemon->metrics);

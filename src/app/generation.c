@@ -7,39 +7,32 @@
 
 struct generation *generation_create(struct configuration *config, struct error *err)
 {
-    const char *path = config->server.keys_file;
     struct generation *generation = mem_alloc(1, sizeof *generation);
     if (!generation) {
         error_set(err, ERR_NO_MEMORY, "no memory for the configuration");
         return NULL;
     }
-    if (path[0] && keys_open(&generation->keys, path, err) < 0) {
+    struct credentials *credentials = &generation->credentials;
+    if (credentials_open(credentials, config, err) < 0) {
         mem_free(generation);
         return NULL;
     }
-    if (path[0])
-        log_write(LOG_INFO, "%zu API keys from %s", keys_count(generation->keys), path);
+    if (credentials->keys)
+        log_write(LOG_INFO, "%zu API keys from %s", keys_count(credentials->keys),
+                  config->server.keys_file);
     generation->config = *config;
     *config = (struct configuration){ 0 };
-    generation->service.limits = &generation->config.limits;
-    generation->service.hosts = generation->config.server.hosts;
-    generation->service.log_access = generation->config.log_access;
-    generation->service.log_client_address = generation->config.log_client_address;
-    generation->service.origins = generation->config.cors_origins;
-    generation->service.keys = generation->keys;
-    generation->service.metrics_public = generation->config.metrics_public;
+    const struct configuration *own = &generation->config;
+    struct service *service = &generation->service;
+    service->limits = &own->limits;
+    service->hosts = own->server.hosts;
+    service->origins = own->cors_origins;
+    service->keys = credentials->keys;
+    service->certificate = credentials->certificate;
+    service->metrics_public = own->metrics_public;
+    service->log_access = own->log_access;
+    service->log_client_address = own->log_client_address;
     return generation;
-}
-
-int generation_open_certificate(struct generation *generation, struct error *err)
-{
-    const struct configuration *config = &generation->config;
-    if (*config->server.tls_certificate &&
-        certificate_open(&generation->certificate, config->server.tls_certificate,
-                         config->server.tls_key, err) < 0)
-        return -1;
-    generation->service.certificate = generation->certificate;
-    return 0;
 }
 
 int generation_open(struct generation *generation, struct crew crew, struct metrics *metrics,
@@ -110,8 +103,7 @@ void generation_close(struct generation **in, struct metrics *metrics, const str
         forget_workers(generation->serving.crew.workers, metrics, served->crew.workers);
     }
     serving_close(&generation->serving);
-    keys_close(&generation->keys);
-    certificate_close(&generation->certificate);
+    credentials_close(&generation->credentials);
     configuration_free(&generation->config);
     mem_free(generation);
 }

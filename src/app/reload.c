@@ -72,8 +72,7 @@ struct generation *reload_open(const struct generation *current,
     configuration_free(&config);
     if (!generation)
         return NULL;
-    if (generation_open_certificate(generation, err) < 0 ||
-        generation_open(generation, serving_crew(&generation->config, cores), metrics, watchdog,
+    if (generation_open(generation, serving_crew(&generation->config, cores), metrics, watchdog,
                         err) < 0)
         generation_close(&generation, metrics, &current->serving);
     else
