@@ -31,6 +31,18 @@ names() {
     value '[.data[].id]'
 }
 
+# Sets client, which asked the old model and gets its answer in the file slow.
+reload_under_a_slow_client() {
+    start vanilla_nopos=tests/kit/vanilla_nopos
+    slow_request 4 300 >"$BATS_TEST_TMPDIR/request"
+    curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -H 'Content-Type: application/json' \
+        --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" 3>&- &
+    client=$!
+    await 10 eval '[ "$(metric "seqd_active_sequences{model=\"vanilla_nopos\"}")" -gt 0 ]'
+    serves a=tests/kit/bart
+    reload good
+}
+
 # The file is a link to a link whose target changes, as in a Kubernetes ConfigMap.
 @test "a new list of models is served, and the old one forgotten" {
     start a=tests/kit/bart
@@ -99,14 +111,7 @@ names() {
 }
 
 @test "a running request ends with the model it began with" {
-    start vanilla_nopos=tests/kit/vanilla_nopos
-    slow_request 4 300 >"$BATS_TEST_TMPDIR/request"
-    curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -H 'Content-Type: application/json' \
-        --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" 3>&- &
-    client=$!
-    await 10 eval '[ "$(metric "seqd_active_sequences{model=\"vanilla_nopos\"}")" -gt 0 ]'
-    serves a=tests/kit/bart
-    reload good
+    reload_under_a_slow_client
     [ "$(names)" = '["a"]' ]
     wait "$client"
     client=
@@ -116,14 +121,7 @@ names() {
 }
 
 @test "SIGTERM while old requests run on drains them too" {
-    start vanilla_nopos=tests/kit/vanilla_nopos
-    slow_request 4 300 >"$BATS_TEST_TMPDIR/request"
-    curl -s -m 60 -o "$BATS_TEST_TMPDIR/slow" -H 'Content-Type: application/json' \
-        --data-binary "@$BATS_TEST_TMPDIR/request" "$url/v1/generate" 3>&- &
-    client=$!
-    await 10 eval '[ "$(metric "seqd_active_sequences{model=\"vanilla_nopos\"}")" -gt 0 ]'
-    serves a=tests/kit/bart
-    reload good
+    reload_under_a_slow_client
     kill -TERM "$daemon_pid"
     wait "$client"
     client=

@@ -37,16 +37,6 @@ start() {
     daemon_start --config "$config" --engine.workers 1
 }
 
-reload_count() { log_lines "select(.message | startswith(\"$1\"))" | wc -l; }
-
-reload() { # good|bad
-    local message=reloaded before
-    [ "$1" = good ] || message='SIGHUP: what was served is served on'
-    before=$(reload_count "$message")
-    kill -HUP "$daemon_pid"
-    await 10 eval "[ \$(reload_count '$message') -gt $before ]"
-}
-
 @test "new connections see the new certificate, an old one goes on" {
     start
     [ "$(shown)" = one ]

@@ -10,36 +10,14 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "model/config.h"
-#include "model_folder.h"
-
-static struct folder folder;
-
-static int make(void **state)
-{
-    (void)state;
-    folder = folder_create();
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    folder_remove(&folder);
-    return 0;
-}
+#include "config_folder.h"
 
 static int read_json(json_t *json, struct model_config *config, struct error *err)
 {
-    struct settings defaults;
-    *err = (struct error){ 0 };
     char *text = json_dumps(json, 0);
     assert_non_null(text);
-    folder_text(&folder, "config.json", text);
+    const int rc = read_text(text, config, err);
     free(text);
-    const int rc = config_read(config, &defaults, folder.path, err);
-    if (rc == 0)
-        settings_free(&defaults);
     return rc;
 }
 

@@ -8,77 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "model_folder.h"
-#include "serve/registry.h"
-#include "serve/watcher.h"
-#include "serve/workers.h"
+#include "engine_service.h"
 
-enum { LENGTH_MAX = 8 };
-
-static struct kernels kernels;
-
-struct service {
-    struct folder folder;
-    struct model *model;
-    struct metrics *metrics;
-    struct wakeup *wakeup;
-    struct watcher *watcher;
-    struct engine *engine;
-    struct limits limits;
-};
-
-static void start(struct service *s)
-{
-    const struct engine_config config = { .workers = 1,
-                                          .batch_sequences = 6,
-                                          .batch_tokens = LENGTH_MAX,
-                                          .step_tokens = 1,
-                                          .threads = 1,
-                                          .kv_cache_bytes = 1 << 16,
-                                          .overtakes_max = 2 };
-    struct error err = { 0 };
-    *s = (struct service){ .folder = folder_create(),
-                           .limits = { .sequences = 64,
-                                       .source_tokens = LENGTH_MAX,
-                                       .target_tokens = 16,
-                                       .beams = 4,
-                                       .return_sequences = 4,
-                                       .default_max_new_tokens = 8,
-                                       .max_new_tokens = 16,
-                                       .queue_sequences = 256,
-                                       .request_timeout_ms = 60000 } };
-    folder_weights(&s->folder, (struct folder_options){ 0 });
-    assert_int_equal(model_open(&s->model, s->folder.path, "tiny", &kernels, &err), 0);
-    s->metrics = metrics_create();
-    s->wakeup = wakeup_create();
-    assert_int_equal(watcher_start(&s->watcher, &err), 0);
-    assert_int_equal(engine_open(&s->engine, s->model, &kernels, &config, &s->limits, s->metrics,
-                                 s->wakeup, s->watcher, &err),
-                     0);
-}
-
-static void stop(struct service *s)
-{
-    engine_close(&s->engine);
-    watcher_stop(&s->watcher);
-    wakeup_destroy(&s->wakeup);
-    metrics_destroy(s->metrics);
-    model_close(&s->model);
-    folder_remove(&s->folder);
-}
-
-static void on_done(struct request *request, void *context)
-{
-    (void)request;
-    ++*(int *)context;
-}
+static const struct engine_config small = { .workers = 1,
+                                            .batch_sequences = 6,
+                                            .batch_tokens = LENGTH_MAX,
+                                            .step_tokens = 1,
+                                            .threads = 1,
+                                            .kv_cache_bytes = 1 << 16,
+                                            .overtakes_max = 2 };
 
 /* Rows of so many equal tokens each. */
-static struct request *make_request(const struct service *s, enum request_kind kind, size_t rows,
-                                    size_t tokens, uint64_t ms, int *done)
+static struct request *plain_request(const struct service *s, enum request_kind kind, size_t rows,
+                                     size_t tokens, uint64_t ms, atomic_int *done)
 {
     struct request *request = request_create(kind, rows);
     struct error err = { 0 };
@@ -109,7 +51,7 @@ static struct request *make_request(const struct service *s, enum request_kind k
     return request;
 }
 
-static void step_until(struct service *s, const int *done, int count)
+static void step_until(struct service *s, const atomic_int *done, int count)
 {
     for (int i = 0; i < 10000 && *done < count; i++)
         engine_step(s->engine, 0, NULL);
@@ -123,23 +65,23 @@ static void a_pause_makes_nobody_expect_a_long_wait(void **state)
     struct service s;
     struct error err = { 0 };
     struct request *requests[6];
-    int done = 0;
-    start(&s);
+    atomic_int done = 0;
+    start(&s, &small, plenty, false, false);
     for (int i = 0; i < 2; i++) {
-        requests[i] = make_request(&s, REQUEST_ENCODE, 64, 1, 60000, &done);
+        requests[i] = plain_request(&s, REQUEST_ENCODE, 64, 1, 60000, &done);
         assert_int_equal(engine_submit(s.engine, requests[i], &err), 0);
     }
     step_until(&s, &done, 2);
     usleep(500000); /* the pause itself */
     for (int i = 2; i < 5; i++) {
-        requests[i] = make_request(&s, REQUEST_ENCODE, 64, 1, 60000, &done);
+        requests[i] = plain_request(&s, REQUEST_ENCODE, 64, 1, 60000, &done);
         assert_int_equal(engine_submit(s.engine, requests[i], &err), 0);
     }
     const struct row *first = &requests[2]->rows[0];
     for (int i = 0; i < 10000 && first->ended_ns == 0; i++)
         engine_step(s.engine, 0, NULL);
     assert_true(first->ended_ns != 0);
-    requests[5] = make_request(&s, REQUEST_ENCODE, 1, 1, 1500, &done);
+    requests[5] = plain_request(&s, REQUEST_ENCODE, 1, 1, 1500, &done);
     if (engine_submit(s.engine, requests[5], &err) < 0)
         fail_msg("%s", err.message);
     step_until(&s, &done, 6);
@@ -153,11 +95,11 @@ static void a_short_row_is_taken_beside_the_longest_one(void **state)
     (void)state;
     struct service s;
     struct error err = { 0 };
-    int long_done = 0, short_done = 0;
-    start(&s);
-    struct request *lengthy = make_request(&s, REQUEST_ENCODE, 1, LENGTH_MAX, 60000, &long_done);
+    atomic_int long_done = 0, short_done = 0;
+    start(&s, &small, plenty, false, false);
+    struct request *lengthy = plain_request(&s, REQUEST_ENCODE, 1, LENGTH_MAX, 60000, &long_done);
     assert_int_equal(engine_submit(s.engine, lengthy, &err), 0);
-    struct request *brief = make_request(&s, REQUEST_ENCODE, 1, 1, 60000, &short_done);
+    struct request *brief = plain_request(&s, REQUEST_ENCODE, 1, 1, 60000, &short_done);
     assert_int_equal(engine_submit(s.engine, brief, &err), 0);
     step_until(&s, &short_done, 1);
     step_until(&s, &long_done, 1);
@@ -172,11 +114,11 @@ static void every_failed_allocation_of_a_request_ends_it_alone(void **state)
     (void)state;
     struct service s;
     long failures = 0;
-    start(&s);
+    start(&s, &small, plenty, false, false);
     for (bool failed = true; failed; failures++) {
         struct error err = { 0 };
-        int done = 0;
-        struct request *request = make_request(&s, REQUEST_GENERATE, 3, 1, 60000, &done);
+        atomic_int done = 0;
+        struct request *request = plain_request(&s, REQUEST_GENERATE, 3, 1, 60000, &done);
         mem_fail_after(failures);
         if (engine_submit(s.engine, request, &err) < 0) {
             mem_fail_after(-1);

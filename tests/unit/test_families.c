@@ -11,38 +11,16 @@
 #include "../../src/model/config_fields.h"
 #include "any_kernels.h"
 #include "base/log.h"
-#include "model_folder.h"
+#include "config_folder.h"
 #include "serve/registry.h"
-
-static struct folder folder;
-
-static int make(void **state)
-{
-    (void)state;
-    folder = folder_create();
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    folder_remove(&folder);
-    return 0;
-}
 
 /* Reads {"model_type": TYPE, FIELDS}. */
 static int read_config(const char *type, const char *fields, struct model_config *config,
                        struct error *err)
 {
     static char text[8192];
-    struct settings defaults;
-    *err = (struct error){ 0 };
     snprintf(text, sizeof text, "{\"model_type\": \"%s\"%s%s}", type, *fields ? ", " : "", fields);
-    folder_text(&folder, "config.json", text);
-    const int rc = config_read(config, &defaults, folder.path, err);
-    if (rc == 0)
-        settings_free(&defaults);
-    return rc;
+    return read_text(text, config, err);
 }
 
 static struct model_config config_of(const char *type, const char *fields)
