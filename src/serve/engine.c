@@ -199,7 +199,7 @@ static int check_wait(struct engine *engine, const struct request *request, stru
     if (others < CROWD_ROWS || ends_ns <= left_ns - left_ns / 4)
         return 0;
     return error_set(err, ERR_BUSY,
-                     "%zu rows wait or run, so it would take about %.1f s; the request has %.1f s",
+                     "%zu rows wait or run, so it would take about %.2f s; the request has %.2f s",
                      others, (double)ends_ns / 1e9, (double)left_ns / 1e9);
 }
 
