@@ -122,8 +122,8 @@ const struct config_key config_keys[] = {
       "Tokens of prefixes and of targets to score that one decoder step takes besides the live "
       "hypotheses." },
     { "engine.encode_ms", CONFIG_COUNT, "ms", "10", 0, 10000, NULL, NULL, AT(engine.encode_ms),
-      "Encoder work between two decoder steps: less makes generation smoother while long rows "
-      "are encoded, more encodes them sooner." },
+      "Encoder work between two decoder steps, if that is no more than half of what they take: "
+      "less makes generation smoother while long rows are encoded, more encodes them sooner." },
     { "engine.kv_cache_bytes", CONFIG_BYTES, "bytes", "1 GiB", 64 * KIB, 1024 * GIB, NULL, NULL,
       AT(engine.kv_cache_bytes),
       "Keys and values of one model, divided among the workers; reserved at start, used as "

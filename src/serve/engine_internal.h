@@ -51,8 +51,10 @@ struct encode_pass {
         next; /* the piece to come: layers of the encoder, then of the decoder's cross keys
                          * and values; its first token */
     enum encoder_phase phase;
+    size_t products[ENCODER_TRANSFORM + 1]; /* multiplications that a piece of a phase may have */
     uint64_t ns;
 };
+enum { ENCODE_PRODUCTS = 1 << 26, ENCODE_PRODUCTS_MIN = 1 << 20 }; /* at first, and at least */
 /* A long one and some short ones that need not wait for it. */
 enum { ENCODE_PASSES = 4 };
 
@@ -68,7 +70,10 @@ struct lane {
     /* Encoder passes under way; their tokens lie in pieces of the arrays below, and so do their
      * rows, each of which has a token. */
     struct encode_pass passes[ENCODE_PASSES];
-    size_t turn;            /* steps that encoded */
+    uint64_t largest_ns;    /* that the last piece of the largest pass took */
+    uint64_t smaller_ns;    /* that smaller ones have had since */
+    uint64_t decode_ns;     /* of the last decoder step */
+    int64_t encode_debt_ns; /* that the encoder took beyond its time */
     struct task **encoding; /* (token_places), like the next two */
     struct source_row *sources;
     const struct key_values **caches;

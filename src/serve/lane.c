@@ -158,30 +158,48 @@ static void start_pass(struct lane *lane, struct encode_pass *pass)
     histogram_observe(lane->engine->metrics.batch_tokens[PHASE_ENCODE], (double)pass->encoding.M);
 }
 
-static struct encode_pass *free_pass(struct lane *lane)
+/* NULL: there is none. */
+static struct encode_pass *free_pass(struct lane *lane, bool *last)
 {
-    for (size_t i = 0; i < ENCODE_PASSES; i++)
-        if (lane->passes[i].row_count == 0)
-            return &lane->passes[i];
-    return NULL;
+    struct encode_pass *pass = NULL;
+    *last = true;
+    for (size_t i = 0; i < ENCODE_PASSES; i++) {
+        if (lane->passes[i].row_count > 0)
+            continue;
+        *last = pass == NULL;
+        pass = &lane->passes[i];
+    }
+    return pass;
 }
 
-void lane_admit(struct lane *lane)
+/* Tokens that the next row may have.  A long row has a pass to itself, which others would have to
+ * see to its end, and leaves the last one to short rows. */
+static size_t tokens_room(const struct encode_pass *pass, size_t gap, bool last)
+{
+    const size_t room = gap - pass->encoding.M;
+    if (pass->encoding.M > BESIDE_TOKENS && pass->row_count == 1)
+        return 0;
+    return (last || pass->row_count > 0) && room > BESIDE_TOKENS ? BESIDE_TOKENS : room;
+}
+
+/* Fills a pass with up to *share rows, which it takes from it.  False: there was none, no room or
+ * no free pass. */
+static bool admit_pass(struct lane *lane, size_t *share)
 {
     struct engine *engine = lane->engine;
     const struct engine_config *config = &engine->config;
-    struct encode_pass *pass = free_pass(lane);
+    bool last;
+    struct encode_pass *pass = free_pass(lane, &last);
     size_t offset = 0;
     const size_t gap = find_gap(lane, &offset);
     if (!pass || gap == 0)
-        return;
-    *pass = (struct encode_pass){ .offset = offset };
-    /* A share of what waits, so that idle workers find something too. */
-    size_t share = (queue_waiting(&engine->queue) + config->workers - 1) / config->workers;
-    for (; share > 0 && pass->row_count < gap; share--) {
+        return false;
+    *pass =
+        (struct encode_pass){ .offset = offset, .products = { ENCODE_PRODUCTS, ENCODE_PRODUCTS } };
+    for (; *share > 0 && pass->row_count < gap; --*share) {
         const size_t width =
             lane->width_used < BATCH_ENOUGH ? config->batch_sequences - lane->width_used : 0;
-        const struct room room = { .tokens = gap - pass->encoding.M,
+        const struct room room = { .tokens = tokens_room(pass, gap, last),
                                    .width = width,
                                    .key_values = kv_pool_largest(&lane->pool) };
         struct row *row = queue_take(&engine->queue, &room);
@@ -191,6 +209,16 @@ void lane_admit(struct lane *lane)
     }
     if (pass->row_count > 0)
         start_pass(lane, pass);
+    return pass->row_count > 0;
+}
+
+void lane_admit(struct lane *lane)
+{
+    /* A share of what waits, so that idle workers find something too. */
+    const size_t workers = lane->engine->config.workers;
+    size_t share = (queue_waiting(&lane->engine->queue) + workers - 1) / workers;
+    while (share > 0 && admit_pass(lane, &share))
+        ;
 }
 
 /* Takes the task out of the lane; its row is the caller's to end. */

@@ -276,5 +276,6 @@ void lane_decode(struct lane *lane)
             lane_fail(lane, piece->task, &piece->error);
     }
     histogram_observe(engine->metrics.batch_tokens[PHASE_DECODE], (double)states);
-    histogram_observe(engine->metrics.step_duration, (double)(clock_ns() - start) / 1e9);
+    lane->decode_ns = clock_ns() - start;
+    histogram_observe(engine->metrics.step_duration, (double)lane->decode_ns / 1e9);
 }

@@ -77,15 +77,40 @@ static void finish_pass(struct lane *lane, const struct pass *pass, struct encod
     }
 }
 
-/* One piece of about PIECE_PRODUCTS multiplications for each thread: a few ms, fewer than a decoder
- * step.  False: the pass has no more. */
+/* A piece takes about so long, half of it beside rows that are decoded, unless that were too few
+ * tokens a thread: products would be slow, and keys and values are arranged for each anew. */
+enum { PIECE_MS = 5, PIECE_TOKENS_MIN = 64 };
+
+static size_t piece_end(const struct pass *pass, const struct encode_pass *p)
+{
+    const struct encoding *e = &p->encoding;
+    const size_t end =
+        encoder_chunk(&pass->model->config, e, p->phase, p->next, p->products[p->phase]);
+    const size_t few = PIECE_TOKENS_MIN * team_size(pass->team);
+    const size_t least = e->M - p->next < few ? e->M : p->next + few;
+    return end > least ? end : least;
+}
+
+/* Learns from a piece how many multiplications the next one may have. */
+static void fit_piece(const struct lane *lane, size_t *products, uint64_t ns)
+{
+    const uint64_t wanted_ns = PIECE_MS * NS_PER_MS / (lane->decoding_count > 0 ? 2 : 1);
+    if (ns > 2 * wanted_ns)
+        *products /= 2;
+    else if (ns < wanted_ns / 2)
+        *products *= 2;
+    else
+        *products = (size_t)((double)*products * (double)wanted_ns / (double)ns);
+    if (*products < ENCODE_PRODUCTS_MIN)
+        *products = ENCODE_PRODUCTS_MIN;
+}
+
+/* False: the pass has no more. */
 static bool run_piece(struct lane *lane, const struct pass *pass, struct encode_pass *p)
 {
-    enum { PIECE_PRODUCTS = 1 << 29 };
     const struct model_config *c = &pass->model->config;
     const struct encoding *e = &p->encoding;
     const bool cross = p->layer >= c->encoder.layers;
-    const size_t products = PIECE_PRODUCTS * team_size(pass->team);
     if (p->layer == 0 && p->phase == ENCODER_PROJECT && p->next == 0)
         encoder_embed(pass, e);
     size_t last = e->M, end;
@@ -95,8 +120,11 @@ static bool run_piece(struct lane *lane, const struct pass *pass, struct encode_
         decoder_cross(pass, p->layer - c->encoder.layers, e->x, lane->caches + p->offset, p->next,
                       end);
     } else {
-        end = encoder_chunk(c, e, p->phase, p->next, products);
+        const uint64_t start = clock_ns();
+        end = piece_end(pass, p);
         encoder_run(pass, p->layer, p->phase, e, p->next, end);
+        if (end < last)
+            fit_piece(lane, &p->products[p->phase], clock_ns() - start);
     }
     p->next = end;
     if (end < last)
@@ -112,41 +140,60 @@ static bool run_piece(struct lane *lane, const struct pass *pass, struct encode_
     return p->layer < c->encoder.layers + (p->decoded_count > 0 ? c->decoder.layers : 0);
 }
 
-/* The pass with the fewest tokens, every other time: short rows do not wait for long ones, which
- * go on all the same. */
-static struct encode_pass *choose_pass(struct lane *lane)
+/* The pass with the fewest tokens goes first, so that short rows do not wait for long ones; the one
+ * with the most has as much time as all others together. */
+static struct encode_pass *choose_pass(struct lane *lane, bool *largest)
 {
-    struct encode_pass *chosen = NULL;
+    struct encode_pass *small = NULL, *large = NULL;
     for (size_t i = 0; i < ENCODE_PASSES; i++) {
         struct encode_pass *pass = &lane->passes[i];
         if (pass->row_count == 0)
             continue;
-        if (!chosen || (lane->turn % 2 == 0 ? pass->encoding.M < chosen->encoding.M
-                                            : pass->encoding.M > chosen->encoding.M))
-            chosen = pass;
+        if (!small || pass->encoding.M < small->encoding.M)
+            small = pass;
+        if (!large || pass->encoding.M >= large->encoding.M)
+            large = pass;
     }
-    lane->turn++;
-    return chosen;
+    *largest = small == large || lane->smaller_ns >= lane->largest_ns;
+    return *largest ? large : small;
+}
+
+/* Time for the encoder now, ns.  Rows that are decoded wait for it at most half as long as for
+ * their own steps, over some steps, since a piece may be longer; where there are none, every piece
+ * is followed by a look at what came in. */
+static int64_t encode_credit(const struct lane *lane)
+{
+    if (lane->decoding_count == 0)
+        return 0;
+    const int64_t most = (int64_t)(lane->engine->config.encode_ms * NS_PER_MS);
+    const int64_t half = (int64_t)(lane->decode_ns / 2), each = half < most ? half : most;
+    const int64_t debt = lane->encode_debt_ns < 3 * each ? lane->encode_debt_ns : 3 * each;
+    return each - debt;
 }
 
 bool lane_encode(struct lane *lane)
 {
     const struct pass pass = { lane->engine->model, lane->engine->kernels, &lane->scratch,
                                lane->team, false };
-    const uint64_t begin = clock_ns(), budget = lane->engine->config.encode_ms * NS_PER_MS;
+    int64_t credit = encode_credit(lane);
     bool encoded = false;
-    uint64_t now = begin;
-    do {
-        struct encode_pass *chosen = choose_pass(lane);
+    while (credit >= 0) {
+        bool largest;
+        struct encode_pass *chosen = choose_pass(lane, &largest);
         if (!chosen)
             break;
         encoded = true;
+        const uint64_t begin = clock_ns();
         const bool more = run_piece(lane, &pass, chosen);
-        const uint64_t end = clock_ns();
-        chosen->ns += end - now;
-        now = end;
+        const uint64_t ns = clock_ns() - begin;
+        chosen->ns += ns;
+        credit -= (int64_t)ns;
+        lane->smaller_ns = largest ? 0 : lane->smaller_ns + ns;
+        if (largest)
+            lane->largest_ns = ns;
         if (!more)
             finish_pass(lane, &pass, chosen);
-    } while (now - begin < budget);
+    }
+    lane->encode_debt_ns = credit < 0 ? -credit : 0;
     return encoded;
 }

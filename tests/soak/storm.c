@@ -10,7 +10,7 @@ enum {
     SHAPES = 10000,
     SHAPES_WARM = 500,
     RELOAD_MS = 2000,
-    LARGE = 3
+    LARGE = GOOD
 };
 
 struct crew {

@@ -18,6 +18,9 @@ static const struct engine_config small = { .workers = 1,
                                             .kv_cache_bytes = 1 << 16,
                                             .overtakes_max = 2 };
 
+/* Of the model; in a longer row they repeat. */
+enum { POSITIONS = 16 };
+
 /* Rows of so many equal tokens each. */
 static struct request *plain_request(const struct service *s, enum request_kind kind, size_t rows,
                                      size_t tokens, uint64_t ms, atomic_int *done)
@@ -36,7 +39,7 @@ static struct request *plain_request(const struct service *s, enum request_kind 
         row->positions = mem_alloc(tokens, sizeof *row->positions);
         row->token_count = row->sent_count = tokens;
         for (size_t j = 0; j < tokens; j++)
-            row->places[j] = row->positions[j] = (int32_t)j;
+            row->places[j] = (int32_t)j, row->positions[j] = (int32_t)j % POSITIONS;
         if (kind != REQUEST_GENERATE)
             continue;
         row->prefix = mem_alloc(1, sizeof *row->prefix);
@@ -109,6 +112,36 @@ static void a_short_row_is_taken_beside_the_longest_one(void **state)
     stop(&s);
 }
 
+/* There is room for all of them in one pass, but then the short one would end with the others.  One
+ * of those has its turns beside it, and may end. */
+static void a_short_row_does_not_wait_for_the_long_ones_that_came_first(void **state)
+{
+    (void)state;
+    enum { LONG = 4, TOKENS = 2000 };
+    struct service s;
+    struct error err = { 0 };
+    struct request *lengthy[LONG];
+    struct limits limits = plenty;
+    struct engine_config config = small;
+    atomic_int long_done = 0, short_done = 0;
+    limits.source_tokens = TOKENS;
+    config.batch_tokens = 2 * LONG * TOKENS;
+    start(&s, &config, limits, false, false);
+    for (int i = 0; i < LONG; i++) {
+        lengthy[i] = plain_request(&s, REQUEST_ENCODE, 1, TOKENS, 60000, &long_done);
+        assert_int_equal(engine_submit(s.engine, lengthy[i], &err), 0);
+    }
+    struct request *brief = plain_request(&s, REQUEST_ENCODE, 1, 1, 60000, &short_done);
+    assert_int_equal(engine_submit(s.engine, brief, &err), 0);
+    step_until(&s, &short_done, 1);
+    assert_true(long_done <= 1);
+    step_until(&s, &long_done, LONG);
+    for (int i = 0; i < LONG; i++)
+        request_destroy(&lengthy[i]);
+    request_destroy(&brief);
+    stop(&s);
+}
+
 static void every_failed_allocation_of_a_request_ends_it_alone(void **state)
 {
     (void)state;
@@ -143,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pause_makes_nobody_expect_a_long_wait),
         cmocka_unit_test(a_short_row_is_taken_beside_the_longest_one),
+        cmocka_unit_test(a_short_row_does_not_wait_for_the_long_ones_that_came_first),
         cmocka_unit_test(every_failed_allocation_of_a_request_ends_it_alone),
     };
     struct error err = { 0 };
