@@ -142,8 +142,8 @@ const struct config_key config_keys[] = {
       "Whether packed models find the best tokens by int8 first and then exactly; the answers are "
       "the same." },
     { "engine.isa", CONFIG_TEXT, "", "", 0, 0, NULL, "isa", AT(isa),
-      "Instruction set of the kernels (portable, avx2, avx512); empty takes the best the machine "
-      "has, one that it lacks is refused." },
+      "Instruction set of the kernels (portable; avx2 or avx512 on x86-64, neon on aarch64); empty "
+      "takes the best the machine has, one that it lacks is refused." },
     { "engine.gemm", CONFIG_CHOICE, "", "own", 0, 0, gemms, NULL, AT(gemm),
       "Who multiplies matrices: own gives a row the same bits in every batch, openblas values "
       "within the tolerance." },
