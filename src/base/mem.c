@@ -25,9 +25,10 @@ static bool may_allocate(void)
 void mem_setup(void)
 {
 #ifdef __GLIBC__
-    enum { LARGE_BYTES = 1 << 20 };
+    enum { LARGE_BYTES = 1 << 18, ARENAS = 2 };
     mallopt(M_MMAP_THRESHOLD, LARGE_BYTES); /* set, it no longer grows */
     mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
+    mallopt(M_ARENA_MAX, ARENAS); /* each keeps some of what is free */
 #endif
 }
 
