@@ -222,7 +222,7 @@ int server_start(struct server **out, const struct http_config *config, struct s
 
     const int listener = listen_on(config, server, err);
     if (listener < 0 || peers_start(&server->peers, err) < 0 ||
-        quotas_create(&server->quotas, err) < 0)
+        quotas_create(&server->quotas, err) < 0 || desk_start(&server->desk, err) < 0)
         goto fail;
     server->daemon = start_daemon(server, config, listener);
     if (!server->daemon) {
@@ -277,6 +277,11 @@ void server_quiesce(struct server *server)
         shutdown(server->quiesced_fd, SHUT_RDWR);
 }
 
+void server_give_up(struct server *server)
+{
+    server->phase = SERVER_GIVING_UP;
+}
+
 size_t server_open_exchanges(const struct server *server)
 {
     return server->open_exchanges;
@@ -288,8 +293,10 @@ void server_stop(struct server **in)
     if (!server)
         return;
     *in = NULL;
+    desk_close(server->desk); /* the library must not stop while connections are suspended */
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
+    desk_destroy(&server->desk);
     if (server->quiesced_fd >= 0)
         close(server->quiesced_fd);
     peers_stop(&server->peers);

@@ -7,11 +7,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "desk.h"
 #include "http/server.h"
 #include "peers.h"
 #include "quotas.h"
 
-enum server_phase { SERVER_SERVING, SERVER_DRAINING, SERVER_QUIESCED };
+enum server_phase { SERVER_SERVING, SERVER_DRAINING, SERVER_QUIESCED, SERVER_GIVING_UP };
 
 struct server {
     struct metrics *metrics;
@@ -24,6 +25,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct peers *peers;
     struct quotas *quotas;
+    struct desk *desk;
     int quiesced_fd; /* the listener once it is ours again; −1 */
     struct gauge *connections, *ready;
 
