@@ -16,6 +16,8 @@ enum {
     /* From here on they take more than some ms, and go to the desk. */
     DESK_BODY_BYTES = 16 << 10,
     DESK_ANSWER_BYTES = 1 << 20,
+    /* Shorter answers need no room: server.connections bounds them, and they are always served. */
+    SMALL_ANSWER_BYTES = 64 << 10,
 };
 
 void exchange_set_idle_timeout(struct MHD_Connection *connection, uint64_t ms)
@@ -100,19 +102,26 @@ enum MHD_Result exchange_refuse(struct exchange *x)
     return send_error(x, true);
 }
 
+/* The share of `total` that was *held becomes `count`.  Returns the new total. */
+static size_t hold(atomic_size_t *total, size_t *held, size_t count)
+{
+    const size_t change = count - *held; /* modulo 2^64 */
+    *held = count;
+    return atomic_fetch_add(total, change) + change;
+}
+
 /* Neither the body nor what was made of it is there any more. */
 static void drop_body(struct exchange *x)
 {
     buffer_free(&x->body);
-    atomic_fetch_sub(&x->server->body_bytes, x->held_bytes);
-    x->held_bytes = 0;
+    hold(&x->server->body_bytes, &x->body_held, 0);
 }
 
 /* Whether `count` more bytes fit beside all bodies that are there. */
 static bool find_room(struct exchange *x, size_t count)
 {
-    x->held_bytes += count;
-    if (atomic_fetch_add(&x->server->body_bytes, count) + count <= x->service->limits->bodies_bytes)
+    if (hold(&x->server->body_bytes, &x->body_held, x->body_held + count) <=
+        x->service->limits->bodies_bytes)
         return true;
     admission_no_room(x->service->limits, &x->error);
     return false;
@@ -154,6 +163,22 @@ static void count_rejected(const struct exchange *x)
         engine_count_rejected(x->job.served->engine, error_table_row(x->error.code)->code);
 }
 
+/* Before anything is computed: clients that do not take their answers must not fill the memory. */
+static int reserve_answer(struct exchange *x)
+{
+    const size_t limit = x->service->limits->answers_bytes;
+    if (x->job.answer_bytes < SMALL_ANSWER_BYTES)
+        return 0;
+    if (hold(&x->server->answer_bytes, &x->answer_held, x->job.answer_bytes) <= limit)
+        return 0;
+    hold(&x->server->answer_bytes, &x->answer_held, 0);
+    job_clear(&x->job);
+    return error_set(&x->error, ERR_BUSY,
+                     "answers that are computed or not yet taken leave no room for this one; "
+                     "limits.answers_bytes is %zu",
+                     limit);
+}
+
 static void decode(struct exchange *x)
 {
     const struct decode_context context = {
@@ -165,7 +190,7 @@ static void decode(struct exchange *x)
     const int rc = decode_request(&x->job, x->admission.route->work, x->body.data, x->body.length,
                                   &context, &x->error);
     buffer_free(&x->body);
-    if (rc < 0) {
+    if (rc < 0 || reserve_answer(x) < 0) {
         drop_body(x);
         count_rejected(x);
     }
@@ -210,6 +235,7 @@ static void write_answer(struct exchange *x)
         answer_write(&x->answer, &x->job, &x->error);
     if (x->error.code != ERR_NONE)
         buffer_free(&x->answer);
+    hold(&x->server->answer_bytes, &x->answer_held, x->answer.length);
     job_clear(&x->job);
     if (accepted)
         access_observe(x);
@@ -336,6 +362,7 @@ void exchange_close(struct exchange **in)
     job_clear(&x->job);
     drop_body(x);
     buffer_free(&x->answer);
+    hold(&x->server->answer_bytes, &x->answer_held, 0);
     quotas_release(x->server->quotas, &x->admission.share);
     service_release(x->service);
     mem_free(x->path);

@@ -40,7 +40,8 @@ struct exchange {
     enum exchange_stage stage;
     bool counted; /* among server->open_exchanges */
     struct buffer body;
-    size_t held_bytes;  /* its share of server->body_bytes, until the request is gone */
+    size_t body_held;   /* its share of server->body_bytes, until the request is gone */
+    size_t answer_held; /* the same of server->answer_bytes */
     size_t discarded;   /* bytes of a body that nobody will read */
     struct error error; /* why the answer will be a refusal */
     struct job job;

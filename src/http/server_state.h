@@ -34,6 +34,7 @@ struct server {
     _Atomic enum server_phase phase;
     atomic_size_t open_exchanges; /* complete requests whose answer is not yet sent */
     atomic_size_t body_bytes;     /* received, of requests that are not answered yet */
+    atomic_size_t answer_bytes;   /* foreseen or written, of large answers that are not taken yet */
 };
 
 /* The current service with one more user, and one less. */

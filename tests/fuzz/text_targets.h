@@ -29,6 +29,7 @@ static const struct limits fuzz_limits = {
     .body_bytes = 65536,
     .bodies_bytes = 65536,
     .response_bytes = 1 << 20,
+    .answers_bytes = 1 << 20,
     .sequences = 16,
     .source_tokens = 50,
     .target_tokens = 50,

@@ -35,7 +35,7 @@ static void an_unusable_request_id_is_replaced(void **state)
     assert_non_null(strcasestr(answer, "X-Request-Id: "));
     free(answer);
     answer = ask(GET("/livez", "X-Request-Id: caf\xc3\xa9\r\n"), "");
-    assert_null(strstr(answer, "caf"));
+    assert_null(strstr(answer, "caf\xc3"));
     free(answer);
 }
 
