@@ -1,5 +1,5 @@
-/* Starting and reloading when memory runs out at any point: a clean error, nothing is left, and what
- * was served is served on. */
+/* Starting and reloading when memory runs out at any point: a clean error, nothing is left, and
+ * what was served is served on. */
 #include <dirent.h>
 #include <sys/stat.h>
 
