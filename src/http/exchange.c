@@ -22,8 +22,8 @@ enum {
 
 void exchange_set_idle_timeout(struct MHD_Connection *connection, uint64_t ms)
 {
-    const unsigned seconds = (unsigned)((ms + 999) / 1000);
-    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                              clock_whole_seconds(ms * NS_PER_MS));
 }
 
 struct exchange *exchange_open(struct server *server, const struct request_head *head)
