@@ -1,7 +1,7 @@
 /* server.h — the HTTP face of the daemon: routes, JSON, probes and /metrics.
  *
- * Threads: libmicrohttpd's own threads parse, check and push; a connection is suspended while
- * the engine works on its request and resumed by the worker that ends it.  main starts and stops.
+ * Threads: libmicrohttpd's own threads parse, check and push, with one more for what is large; a
+ * connection is suspended while the engine works on its request.  main starts and stops.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -46,6 +46,8 @@ uint16_t server_port(const struct server *server);
 void server_drain(struct server *server);
 /* No new connections and no new requests on old ones (503 shutting_down). */
 void server_quiesce(struct server *server);
+/* Bodies that wait to be read are answered 503 instead. */
+void server_give_up(struct server *server);
 /* Exchanges whose request was complete and whose answer is not yet sent. */
 size_t server_open_exchanges(const struct server *server);
 

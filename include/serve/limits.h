@@ -10,6 +10,7 @@ struct limits {
     size_t body_bytes;             /* of a request */
     size_t bodies_bytes;           /* of all requests that are not answered yet */
     size_t response_bytes;         /* of an answer, checked before queueing */
+    size_t answers_bytes;          /* of all that are computed or not yet taken, small ones aside */
     size_t sequences;              /* rows of a request */
     size_t source_tokens;          /* of a row, masked places included */
     size_t target_tokens;          /* of a row of /v1/score, and of decoder_input_ids */

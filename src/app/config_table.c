@@ -61,6 +61,11 @@ const struct config_key config_keys[] = {
       AT(limits.response_bytes),
       "Answer to one request, estimated before it is queued: attention weights grow with the "
       "square of the length." },
+    { "limits.answers_bytes", CONFIG_BYTES, "bytes", "1 GiB", KIB, 1024 * GIB, NULL, NULL,
+      AT(limits.answers_bytes),
+      "Answers of 64 KiB or more, all together, from before their requests are queued, as "
+      "estimated, until their clients have taken them; a request that finds no room gets 429.  At "
+      "least limits.response_bytes." },
     { "limits.sequences", CONFIG_COUNT, "rows", "2048", 1, 1000000, NULL, NULL,
       AT(limits.sequences), "Rows of one request." },
     { "limits.source_tokens", CONFIG_COUNT, "tokens", "4096", 1, 1000000, NULL, NULL,

@@ -270,6 +270,7 @@ static enum daemon_end stop(struct daemon *daemon)
         return abandon(second);
 
     /* 4. What is left is answered 503. */
+    server_give_up(daemon->server);
     each_generation(daemon, generation_cancel);
     wait = wait_for(daemon, engines_empty, ENDING_MS);
     if (wait != WAIT_DONE)

@@ -15,3 +15,8 @@ double clock_unix_seconds(void)
     clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+
+unsigned clock_whole_seconds(uint64_t ns)
+{
+    return (unsigned)((ns + NS_PER_S - 1) / NS_PER_S);
+}

@@ -119,6 +119,7 @@ static void write_limits(struct writer *writer, const struct limits *limits)
         { "body_bytes", limits->body_bytes },
         { "bodies_bytes", limits->bodies_bytes },
         { "response_bytes", limits->response_bytes },
+        { "answers_bytes", limits->answers_bytes },
         { "sequences", limits->sequences },
         { "source_tokens", limits->source_tokens },
         { "target_tokens", limits->target_tokens },

@@ -78,16 +78,16 @@ int decode_text(const struct served_model *served, const struct row_field *field
     return error_at(err, reason.code, param, "%s: %s", param, reason.message);
 }
 
-int decode_check_size(const struct job *job, double bytes, const struct limits *limits,
-                      struct error *err)
+int decode_check_size(struct job *job, double bytes, const struct limits *limits, struct error *err)
 {
     for (size_t i = 0; job->return_tokens && i < job->request->row_count; i++)
         bytes += (double)job->request->rows[i].sent_count * DECODE_ID_BYTES;
-    if (bytes <= (double)limits->response_bytes)
-        return 0;
-    return error_set(err, ERR_OVER_LIMIT,
-                     "the answer would take about %.0f bytes; limits.response_bytes is %zu", bytes,
-                     limits->response_bytes);
+    if (bytes > (double)limits->response_bytes)
+        return error_set(err, ERR_OVER_LIMIT,
+                         "the answer would take about %.0f bytes; limits.response_bytes is %zu",
+                         bytes, limits->response_bytes);
+    job->answer_bytes = (size_t)bytes;
+    return 0;
 }
 
 static int check_model(const struct job *job, enum request_kind kind, struct error *err)

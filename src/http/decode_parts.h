@@ -34,8 +34,9 @@ int decode_text(const struct served_model *served, const struct row_field *field
 /* About how long these are in an answer: a number, and {"id": 58100, "logprob": -12.345678}. */
 enum { DECODE_FLOAT_BYTES = 12, DECODE_CANDIDATE_BYTES = 36, DECODE_ID_BYTES = 8 };
 
-/* Refuses an answer of about `bytes`, estimated before queueing.  Errors: ERR_OVER_LIMIT. */
-int decode_check_size(const struct job *job, double bytes, const struct limits *limits,
+/* Sets job->answer_bytes, or refuses an answer of about `bytes`, estimated before queueing.
+ * Errors: ERR_OVER_LIMIT. */
+int decode_check_size(struct job *job, double bytes, const struct limits *limits,
                       struct error *err);
 
 #endif

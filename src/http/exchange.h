@@ -2,10 +2,15 @@
  *
  *   READING ── last byte ──▶ (answered at once: probes, refusals)
  *      │
- *      └── decoded, suspended, submitted ──▶ WORKING ── resumed by `done` ──▶ (answered)
+ *      ├── large: suspended, at the desk ──▶ DECODED ──┐
+ *      └── decoded ────────────────────────────────────┴── suspended, submitted ──▶ WORKING
  *
- * Threads: the connection's HTTP thread, always the same one; only `done`, which resumes the
- * connection and touches nothing else, comes from a worker. */
+ *   WORKING ── `done` ──┬────────────────────────────────┬── resumed ──▶ (answered)
+ *                       └── large: at the desk ──▶ WRITTEN ──┘
+ *
+ * Threads: the connection's HTTP thread, always the same one, but while the connection is
+ * suspended: then the desk's has it, or the engine and after that `done`, on a worker, which hands
+ * it to the desk or resumes the connection. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
@@ -13,10 +18,11 @@
 
 #include "admission.h"
 #include "answer.h"
+#include "desk.h"
 #include "job.h"
 #include "reply.h"
 
-enum exchange_stage { EXCHANGE_READING, EXCHANGE_WORKING };
+enum exchange_stage { EXCHANGE_READING, EXCHANGE_DECODED, EXCHANGE_WORKING, EXCHANGE_WRITTEN };
 
 struct exchange {
     struct server *server;
@@ -34,10 +40,13 @@ struct exchange {
     enum exchange_stage stage;
     bool counted; /* among server->open_exchanges */
     struct buffer body;
-    size_t held_bytes;  /* its share of server->body_bytes, until the request is gone */
+    size_t body_held;   /* its share of server->body_bytes, until the request is gone */
+    size_t answer_held; /* the same of server->answer_bytes */
     size_t discarded;   /* bytes of a body that nobody will read */
     struct error error; /* why the answer will be a refusal */
     struct job job;
+    struct desk_task task;
+    struct buffer answer; /* written, not yet sent */
 
     /* for the log and the metrics */
     unsigned status; /* 0: not answered */

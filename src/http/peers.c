@@ -166,3 +166,11 @@ void peers_linger(struct peers *peers, struct peer *peer)
     peer->linger = true;
     ticker_unlock(&peers->ticker);
 }
+
+bool peers_has_left(struct peers *peers, const struct peer *peer)
+{
+    ticker_lock(&peers->ticker);
+    const bool left = has_left(peer->fd);
+    ticker_unlock(&peers->ticker);
+    return left;
+}

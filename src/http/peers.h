@@ -13,6 +13,7 @@
 #ifndef HTTP_PEERS_H
 #define HTTP_PEERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "serve/request.h"
@@ -37,6 +38,9 @@ void peers_expect(struct peers *peers, struct peer *peer, uint64_t deadline_ns);
 /* The request to cancel when the client leaves; NULL: none.  After that the request is not touched.
  */
 void peers_watch(struct peers *peers, struct peer *peer, struct request *request);
+
+/* Whether the client has left. */
+bool peers_has_left(struct peers *peers, const struct peer *peer);
 
 /* The answer leaves before the request is read. */
 void peers_linger(struct peers *peers, struct peer *peer);

@@ -139,7 +139,7 @@ int quotas_take(struct quotas *quotas, struct client client, const struct quota 
                          "limits.key_concurrency allows no more",
                          quota->concurrency);
     if (wait_ns) {
-        *retry_after_s = (unsigned)((wait_ns + NS_PER_S - 1) / NS_PER_S);
+        *retry_after_s = clock_whole_seconds(wait_ns);
         return error_set(err, ERR_TOO_OFTEN,
                          "this client asks more often than %" PRIu64 " times a second "
                          "(limits.key_requests_per_second); there is room in %" PRIu64 " ms",

@@ -183,7 +183,8 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct http_
         { MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections, NULL },
         { MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)config->connections_per_address, NULL },
-        { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((config->idle_timeout_ms + 999) / 1000), NULL },
+        { MHD_OPTION_CONNECTION_TIMEOUT,
+          (intptr_t)clock_whole_seconds(config->idle_timeout_ms * NS_PER_MS), NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_notify, server },
         { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)connection_request_line, server },
@@ -222,7 +223,7 @@ int server_start(struct server **out, const struct http_config *config, struct s
 
     const int listener = listen_on(config, server, err);
     if (listener < 0 || peers_start(&server->peers, err) < 0 ||
-        quotas_create(&server->quotas, err) < 0)
+        quotas_create(&server->quotas, err) < 0 || desk_start(&server->desk, err) < 0)
         goto fail;
     server->daemon = start_daemon(server, config, listener);
     if (!server->daemon) {
@@ -277,6 +278,11 @@ void server_quiesce(struct server *server)
         shutdown(server->quiesced_fd, SHUT_RDWR);
 }
 
+void server_give_up(struct server *server)
+{
+    server->phase = SERVER_GIVING_UP;
+}
+
 size_t server_open_exchanges(const struct server *server)
 {
     return server->open_exchanges;
@@ -288,8 +294,10 @@ void server_stop(struct server **in)
     if (!server)
         return;
     *in = NULL;
+    desk_close(server->desk); /* the library must not stop while connections are suspended */
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
+    desk_destroy(&server->desk);
     if (server->quiesced_fd >= 0)
         close(server->quiesced_fd);
     peers_stop(&server->peers);

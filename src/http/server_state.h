@@ -7,11 +7,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "desk.h"
 #include "http/server.h"
 #include "peers.h"
 #include "quotas.h"
 
-enum server_phase { SERVER_SERVING, SERVER_DRAINING, SERVER_QUIESCED };
+enum server_phase { SERVER_SERVING, SERVER_DRAINING, SERVER_QUIESCED, SERVER_GIVING_UP };
 
 struct server {
     struct metrics *metrics;
@@ -24,6 +25,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct peers *peers;
     struct quotas *quotas;
+    struct desk *desk;
     int quiesced_fd; /* the listener once it is ours again; −1 */
     struct gauge *connections, *ready;
 
@@ -32,6 +34,7 @@ struct server {
     _Atomic enum server_phase phase;
     atomic_size_t open_exchanges; /* complete requests whose answer is not yet sent */
     atomic_size_t body_bytes;     /* received, of requests that are not answered yet */
+    atomic_size_t answer_bytes;   /* foreseen or written, of large answers that are not taken yet */
 };
 
 /* The current service with one more user, and one less. */

@@ -22,6 +22,8 @@ int engine_check_config(const struct engine_config *config, const struct limits 
         { "limits.source_tokens", "engine.batch_tokens", limits->source_tokens,
           config->batch_tokens },
         { "limits.body_bytes", "limits.bodies_bytes", limits->body_bytes, limits->bodies_bytes },
+        { "limits.response_bytes", "limits.answers_bytes", limits->response_bytes,
+          limits->answers_bytes },
         { "limits.sequences", "limits.queue_sequences", limits->sequences,
           limits->queue_sequences },
         { "limits.default_max_new_tokens", "limits.max_new_tokens", limits->default_max_new_tokens,

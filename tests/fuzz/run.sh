@@ -24,7 +24,7 @@ mkdir -p $build/crashes
 TMPDIR=$(mktemp -d /dev/shm/seqd-fuzz.XXXXXX 2>/dev/null || mktemp -d) # files cost least there
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
-[ $# -gt 0 ] || set -- safetensors shard_index config model packed request settings vocabulary
+[ $# -gt 0 ] || set -- safetensors shard_index config model packed request settings keys vocabulary
 for target; do
     "$clang" -std=c17 -D_GNU_SOURCE -Iinclude -g -O1 -pthread $flags \
         -fsanitize=fuzzer,$sanitizers -fno-sanitize-recover=all "tests/fuzz/fuzz_$target.c" \

@@ -1,11 +1,12 @@
 /* text_targets.h — the fuzzers of what clients and the operator write: requests, the file of the
- * configuration, and tokenizers with the texts they read. */
+ * configuration, the one of keys, and tokenizers with the texts they read. */
 #ifndef TESTS_FUZZ_TEXT_TARGETS_H
 #define TESTS_FUZZ_TEXT_TARGETS_H
 
 #include "../../src/http/decode.h"
 #include "app/configuration.h"
 #include "base/mem.h"
+#include "http/keys.h"
 #include "serve/registry.h"
 #include "targets.h"
 
@@ -29,6 +30,7 @@ static const struct limits fuzz_limits = {
     .body_bytes = 65536,
     .bodies_bytes = 65536,
     .response_bytes = 1 << 20,
+    .answers_bytes = 1 << 20,
     .sequences = 16,
     .source_tokens = 50,
     .target_tokens = 50,
@@ -137,6 +139,52 @@ static inline int fuzz_settings(const uint8_t *bytes, size_t count)
     else
         assert(config.server.threads > 0 && config.limits.body_bytes > 0);
     configuration_free(&config);
+    return 0;
+}
+
+/* What is behind the last blank or colon of a line that is no comment is a key, and the same key is
+ * found for it; a byte more makes it none. */
+static inline void fuzz_find_key(const struct keys *keys, const char *line, size_t length)
+{
+    char longer[KEY_BYTES_MAX + 1];
+    while (length > 0 && strchr(" \t\r", line[length - 1]))
+        length--;
+    size_t start = length;
+    while (start > 0 && !strchr(" \t\r:", line[start - 1]))
+        start--;
+    if (length == 0 || line[strspn(line, " \t\r")] == '#')
+        return;
+    const size_t count = length - start;
+    const struct key *key = keys_find(keys, line + start, count);
+    assert(count >= KEY_BYTES_MIN && count <= KEY_BYTES_MAX && key);
+    assert(!key->label[0] || memmem(line, length, key->label, strlen(key->label)));
+    memcpy(longer, line + start, count);
+    longer[count] = '\n';
+    assert(!keys_find(keys, longer, count + 1) && !keys_find(keys, longer, KEY_BYTES_MIN - 1));
+}
+
+/* The file of API keys. */
+static inline int fuzz_keys(const uint8_t *bytes, size_t count)
+{
+    char path[256];
+    struct keys *keys;
+    struct error err = { 0 };
+    fuzz_start();
+    snprintf(path, sizeof path, "%s/config.json", fuzz_folder);
+    fuzz_write("config.json", bytes, count);
+    assert(chmod(path, 0600) == 0);
+    if (keys_open(&keys, path, &err) < 0) {
+        assert(!keys && err.code == ERR_CONFIG && strstr(err.message, path));
+        return 0;
+    }
+    assert(keys_count(keys) > 0 && keys_count(keys) <= KEYS_MAX);
+    char *text = mem_alloc(count + 1, 1), *rest = text;
+    assert(text);
+    memcpy(text, bytes, count);
+    for (const char *line; (line = strsep(&rest, "\n"));)
+        fuzz_find_key(keys, line, strlen(line));
+    mem_free(text);
+    keys_close(&keys);
     return 0;
 }
 

@@ -3,19 +3,24 @@
 # memory is given back.
 load daemon
 
-setup_file() { daemon_start --model models/g2p; }
+# All connections share one thread.
+setup_file() { daemon_start --model models/g2p --server.threads 1; }
 teardown_file() { daemon_stop; }
 
 teardown() { ok /v1/generate '{"inputs":"hello"}'; }
 
-# A body of 8 MiB less some bytes: START, then UNIT again and again, then END.
-bomb() { # START UNIT END
+# Makes a body of 8 MiB less some bytes: START, then UNIT again and again, then END.
+build() { # START UNIT END
     awk -v start="$1" -v unit="$2" -v end="$3" 'BEGIN {
         for (all = unit; length(all) < 65536; ) all = all all
         printf "%s", start
         for (i = int((8388608 - 1000) / length(all)); i > 0; i--) printf "%s", all
         printf "%s", end
     }' >"$BATS_TEST_TMPDIR/bomb"
+}
+
+bomb() { # START UNIT END
+    build "$@"
     echo 5 >"/proc/$daemon_pid/clear_refs" # the peak from now on
     ask /v1/generate "@$BATS_TEST_TMPDIR/bomb"
 }
@@ -47,6 +52,21 @@ memory_is_back() { [ "$(megabytes VmRSS)" -lt 100 ]; }
         bomb '{"input_ids":[' "$unit" '5]}' && harmless 400
         holds '.error.message | contains("its JSON takes more than")'
     done
+}
+
+@test "while a large body is read, others are answered" {
+    build '{"input_ids":[[' '5,' '5]]}'
+    curl -s -m 60 -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' \
+        --data-binary "@$BATS_TEST_TMPDIR/bomb" "$url/v1/generate" >"$BATS_TEST_TMPDIR/code" 3>&- &
+    local probes=0
+    until [ -s "$BATS_TEST_TMPDIR/code" ]; do
+        [ "$(status /livez)" = 200 ]
+        probes=$((probes + 1))
+    done
+    wait $!
+    [ "$(<"$BATS_TEST_TMPDIR/code")" = 413 ]
+    # Some come before its last byte.
+    [ "$probes" -ge 10 ] || fail "$probes probes were answered"
 }
 
 @test "numbers, texts and words" {

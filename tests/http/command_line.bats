@@ -65,6 +65,7 @@ write_config() { # TEXT
 @test "limits that contradict each other are told and end with 2" {
     ends 2 limits.queue_sequences --model $model --limits.queue_sequences 10
     ends 2 limits.bodies_bytes --model $model --limits.bodies_bytes 1MiB
+    ends 2 limits.answers_bytes --model $model --limits.answers_bytes 1MiB
     ends 2 engine.batch_tokens --model $model --engine.batch_tokens 100
     ends 2 engine.batch_sequences --model $model --engine.batch_sequences 8
 }

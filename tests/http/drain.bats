@@ -130,6 +130,43 @@ client_got() { # STATUS
     daemon_ends 0
 }
 
+# Eight clients with bodies of 8 MiB; a file in codes/ for each that has its answer.
+large_bodies() {
+    mkdir "$BATS_TEST_TMPDIR/codes"
+    awk 'BEGIN {
+        printf "{\"input_ids\":[["
+        for (i = 0; i < 4190000; i++) printf "5,"
+        print "5]]}"
+    }' >"$BATS_TEST_TMPDIR/large"
+    seq 8 | xargs -P 8 -I '{}' curl -s -m 60 -o "$BATS_TEST_TMPDIR/codes/{}" -w '%{http_code}\n' \
+        -H 'Content-Type: application/json' --data-binary "@$BATS_TEST_TMPDIR/large" \
+        "$url/v1/encode" >"$BATS_TEST_TMPDIR/code" 3>&- &
+    client=$!
+}
+
+codes() { sort "$BATS_TEST_TMPDIR/code" | uniq -c | xargs; }
+
+@test "large bodies that wait to be read are answered 503 then" {
+    start --server.drain_timeout_ms 0
+    large_bodies
+    await 20 eval '[ -s "$BATS_TEST_TMPDIR/code" ]'
+    kill -TERM "$daemon_pid"
+    wait "$client"
+    client=
+    [[ $(codes) =~ ^[1-7]' 413 '[1-7]' 503'$ ]] || fail "$(codes)"
+    grep -q shutting_down "$BATS_TEST_TMPDIR"/codes/*
+    daemon_ends 0
+}
+
+@test "their deadline may come before that" {
+    start --limits.request_timeout_ms 1000
+    large_bodies
+    wait "$client" || true # a body that was not sent in time is cut off
+    client=
+    [[ $(codes) =~ ' 504'$ ]] || fail "$(codes)"
+    grep -q 'before the request was read' "$BATS_TEST_TMPDIR"/codes/*
+}
+
 @test "a second SIGTERM ends it at once, and not with 0" {
     start --server.drain_timeout_ms 30000
     slow_client 60

@@ -139,7 +139,7 @@ no_room() { # CURL_OPTION...: for a body of 4000 bytes
 @test "every limit is told with the model" {
     ask /v1/models/vanilla_post
     holds '.limits == {body_bytes: 4096, bodies_bytes: 12288, response_bytes: 20480,
-        sequences: 4, source_tokens: 50, target_tokens: 20, beams: 4,
+        answers_bytes: 1073741824, sequences: 4, source_tokens: 50, target_tokens: 20, beams: 4,
         return_sequences: 3, top_logprobs: 2, option_tokens: 3,
         default_max_new_tokens: 12, max_new_tokens: 30, queue_sequences: 4,
         request_timeout_ms: 20000}'

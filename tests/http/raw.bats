@@ -112,6 +112,18 @@ turned_away() { # TEXT
     exec {fd}>&-
 }
 
+@test "answers that nobody takes are cut at their deadline, also those of probes" {
+    local fd
+    exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
+    (trap '' PIPE && yes $'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r' >&"$fd") \
+        2>/dev/null 3>&- &
+    local client=$!
+    await 5 eval '[ "$(metric seqd_http_connections)" = 2 ]'
+    await 5 eval '[ "$(metric seqd_http_connections)" = 1 ]'
+    exec {fd}>&-
+    wait "$client" || true
+}
+
 @test "a body that comes too slowly is cut at the deadline, each byte notwithstanding" {
     local fd before=$EPOCHREALTIME
     exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"

@@ -75,6 +75,7 @@ static const struct limits fake_limits = {
     .body_bytes = 1000,
     .bodies_bytes = 1000000,
     .response_bytes = 2000,
+    .answers_bytes = 1000000,
     .sequences = 3,
     .source_tokens = 8,
     .target_tokens = 5,

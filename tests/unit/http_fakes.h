@@ -15,7 +15,7 @@
 
 /* What the engine does with the next requests. */
 static _Atomic enum { ENGINE_ANSWERS, ENGINE_IS_FULL, ENGINE_FAILS, ENGINE_WAITS } behaviour;
-static atomic_int rejected_count, cancelled_count;
+static atomic_int submitted_count, rejected_count, cancelled_count;
 
 static void answer_row(struct row *row)
 {
@@ -53,6 +53,7 @@ int engine_submit(struct engine *engine, struct request *request, struct error *
         return error_set(err, ERR_BUSY, "the queue is full");
     }
     request_move(request, REQUEST_QUEUED);
+    submitted_count++;
     pthread_t thread;
     pthread_create(&thread, NULL, work, request);
     pthread_detach(thread);

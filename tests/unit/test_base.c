@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -340,6 +341,16 @@ static void settings_and_what_their_values_own_are_freed(void **state)
     assert_int_equal(settings.count, 0);
 }
 
+static void seconds_are_rounded_up(void **state)
+{
+    (void)state;
+    assert_int_equal(clock_whole_seconds(0), 0);
+    assert_int_equal(clock_whole_seconds(1), 1);
+    assert_int_equal(clock_whole_seconds(NS_PER_S), 1);
+    assert_int_equal(clock_whole_seconds(NS_PER_S + 1), 2);
+    assert_int_equal(clock_whole_seconds(86400 * NS_PER_S), 86400);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +370,7 @@ int main(void)
         cmocka_unit_test(lines_below_the_level_are_dropped),
         cmocka_unit_test(diverted_messages_go_where_they_were_asked_for),
         cmocka_unit_test(settings_and_what_their_values_own_are_freed),
+        cmocka_unit_test(seconds_are_rounded_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

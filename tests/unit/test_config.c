@@ -21,6 +21,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "limits.body_bytes", "8 MiB" },
         { "limits.bodies_bytes", "256 MiB" },
         { "limits.response_bytes", "64 MiB" },
+        { "limits.answers_bytes", "1 GiB" },
         { "limits.sequences", "2048" },
         { "limits.source_tokens", "4096" },
         { "limits.target_tokens", "4096" },

@@ -85,6 +85,12 @@ static void settings_of_the_corpus_do_no_harm(void **state)
     give_all(fuzz_settings, "tests/fuzz/corpus/settings");
 }
 
+static void keys_of_the_corpus_do_no_harm(void **state)
+{
+    (void)state;
+    give_all(fuzz_keys, "tests/fuzz/corpus/keys");
+}
+
 static void vocabularies_of_the_corpus_do_no_harm(void **state)
 {
     (void)state;
@@ -101,6 +107,7 @@ int main(void)
         cmocka_unit_test(packed_files_of_the_corpus_do_no_harm),
         cmocka_unit_test(requests_of_the_corpus_do_no_harm),
         cmocka_unit_test(settings_of_the_corpus_do_no_harm),
+        cmocka_unit_test(keys_of_the_corpus_do_no_harm),
         cmocka_unit_test(vocabularies_of_the_corpus_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,41 @@ static void a_closed_file_may_become_what_it_likes(void **state)
     assert_int_equal(ends(mapped_files_check, said), 0);
 }
 
+/* No address space has room for it. */
+static void what_cannot_be_mapped_is_an_error_with_the_name_and_is_closed(void **state)
+{
+    (void)state;
+    struct mapped_file large;
+    struct error err = { 0 };
+    const int fd = dup(file.fd);
+    assert_true(fd >= 0);
+    assert_int_equal(mapped_file_open(&large, fd, (size_t)1 << 62, path, &err), -1);
+    assert_int_equal(err.code, ERR_IO);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_null(large.data);
+    mapped_file_close(&large);
+}
+
+/* Then they are served all the same, and those that found a place are watched. */
+static void more_files_than_are_watched_can_be_mapped(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    static struct mapped_file many[MANY];
+    struct error err = { 0 };
+    char said[1024];
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(mapped_file_open(&many[i], dup(file.fd), file.bytes, path, &err), 0);
+    assert_int_equal(((const char *)many[MANY - 1].data)[0], 0);
+    assert_int_equal(ends(mapped_files_check, said), 0);
+    assert_int_equal(truncate(path, 1), 0);
+    assert_int_equal(ends(mapped_files_check, said), 1);
+    check_message(said);
+    for (size_t i = 0; i < MANY; i++)
+        mapped_file_close(&many[i]);
+}
+
 #define MAPPED(test) cmocka_unit_test_setup_teardown(test, map, unmap)
 
 int main(void)
@@ -114,6 +150,8 @@ int main(void)
         MAPPED(a_page_beyond_the_end_ends_the_process_with_the_name),
         MAPPED(a_page_cut_short_is_found_by_looking),
         MAPPED(a_closed_file_may_become_what_it_likes),
+        MAPPED(what_cannot_be_mapped_is_an_error_with_the_name_and_is_closed),
+        MAPPED(more_files_than_are_watched_can_be_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
