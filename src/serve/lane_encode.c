@@ -77,18 +77,19 @@ static void finish_pass(struct lane *lane, const struct pass *pass, struct encod
     }
 }
 
-/* A piece takes about so long, half of it beside rows that are decoded, unless that were too few
- * tokens a thread: products would be slow, and keys and values are arranged for each anew. */
-enum { PIECE_MS = 5, PIECE_TOKENS_MIN = 64 };
+/* A piece takes about so long, half of it beside rows that are decoded, but has at least so many
+ * tokens a thread, or a multiple: products of fewer would be slow, and keys and values are arranged
+ * for each piece anew. */
+enum { PIECE_MS = 5, PIECE_TOKENS = 64 };
 
 static size_t piece_end(const struct pass *pass, const struct encode_pass *p)
 {
     const struct encoding *e = &p->encoding;
     const size_t end =
         encoder_chunk(&pass->model->config, e, p->phase, p->next, p->products[p->phase]);
-    const size_t few = PIECE_TOKENS_MIN * team_size(pass->team);
-    const size_t least = e->M - p->next < few ? e->M : p->next + few;
-    return end > least ? end : least;
+    const size_t unit = PIECE_TOKENS * team_size(pass->team), units = (end - p->next) / unit;
+    const size_t count = unit * (units > 0 ? units : 1);
+    return e->M - p->next < count ? e->M : p->next + count;
 }
 
 /* Learns from a piece how many multiplications the next one may have. */
