@@ -274,7 +274,8 @@ static void a_client_that_leaves_cancels_its_request(void **state)
     const int fd = dial();
     const char *text = POST("/v1/encode", "Content-Length: 17\r\n\r\n{\"input_ids\":[5]}");
     say(fd, text, strlen(text));
-    usleep(100000);
+    for (int i = 0; i < 10000 && server_open_exchanges(server) == 0; i++)
+        usleep(1000);
     assert_int_equal(server_open_exchanges(server), 1);
     assert_int_equal(cancelled_count, before);
     close(fd);
