@@ -16,7 +16,7 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
         -Wcast-qual -Wvla -Wformat=2 -Wundef
-OURS := -std=c17 -D_GNU_SOURCE -Iinclude -MMD -MP -pthread -fno-omit-frame-pointer -fno-math-errno \
+OURS  = -std=c17 -D_GNU_SOURCE -Iinclude -MMD -MP -pthread -fno-omit-frame-pointer -fno-math-errno \
         -ffp-contract=off $(WARN)
 OURS += $(if $(SAN),-O1 -g -fsanitize=$(SAN) -fno-sanitize-recover=all,-O3 -g)
 LIBS := -lmicrohttpd -lgnutls -ljansson -lyaml -lpcre2-8 -lutf8proc -lxxhash -lm
