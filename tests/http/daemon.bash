@@ -110,7 +110,8 @@ reload() { # good|bad
 # Sets status and answer; header finds the headers.  With an empty JSON nothing but the curl options
 # says what is sent.
 ask() { # ROUTE [JSON|@FILE [CURL_OPTION...]]
-    local route=$1 json=${2-} body=$BATS_TEST_TMPDIR/answer head=$BATS_TEST_TMPDIR/headers
+    local route=$1 json=${2-} folder=${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}
+    local body=$folder/answer head=$folder/headers
     shift
     [ $# -eq 0 ] || shift
     [ -z "$json" ] || set -- --data-binary "$json" -H 'Content-Type: application/json' "$@"
