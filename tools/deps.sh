@@ -8,7 +8,8 @@ set -euo pipefail
 # "a|b": one of them is enough; the first is installed.
 run=(make gcc libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libopenblas-dev libyaml-dev
     libpcre2-dev libutf8proc-dev libxxhash-dev curl)
-test=(libcmocka-dev 'libcurl4-openssl-dev|libcurl4-gnutls-dev' bats jq openssl clang-format)
+test=(libcmocka-dev 'libcurl4-openssl-dev|libcurl4-gnutls-dev' bats jq openssl clang-format
+    iproute2 locales)
 headers=(microhttpd.h gnutls/gnutls.h jansson.h cblas.h yaml.h pcre2.h utf8proc.h xxhash.h)
 
 case ${1:-} in
@@ -32,7 +33,7 @@ without_apt() {
 This is no Debian or Ubuntu, so install these with the system's package manager, headers included:
   GNU make, gcc or clang, curl, libmicrohttpd (with TLS), GnuTLS, jansson, OpenBLAS (with cblas.h),
   libyaml, PCRE2, utf8proc, xxHash
-  and for the tests: cmocka, libcurl, bats, jq, openssl
+  and for the tests: cmocka, libcurl, bats, jq, openssl, iproute2
 Missing headers: ${missing[*]}
 END
     exit 1
