@@ -30,8 +30,7 @@ answers() { # DAEMON_OPTION...
     daemon_stop
 }
 
-# In rows, packed, and with the library that would know of NUMA, whose bits depend on the batch: its
-# one worker takes both rows.
+# In rows, packed, and with the library that would know of NUMA.
 all_answers() { # DIRECTORY: for answers and logs
     local how options
     mkdir -p "$1"
@@ -39,7 +38,7 @@ all_answers() { # DIRECTORY: for answers and logs
         case $how in
         rows) options=() ;;
         packed) options=(--engine.cache_dir "$1/cache") ;;
-        openblas) options=(--engine.gemm openblas --engine.workers 1) ;;
+        openblas) options=(--engine.gemm openblas) ;;
         esac
         answers "${options[@]}" >"$1/$how"
         [ "$(wc -l <"$1/$how")" -eq 4 ]
