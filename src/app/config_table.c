@@ -126,9 +126,10 @@ const struct config_key config_keys[] = {
       AT(engine.step_tokens),
       "Tokens of prefixes and of targets to score that one decoder step takes besides the live "
       "hypotheses." },
-    { "engine.encode_ms", CONFIG_COUNT, "ms", "10", 0, 10000, NULL, NULL, AT(engine.encode_ms),
-      "Encoder work between two decoder steps, if that is no more than half of what they take: "
-      "less makes generation smoother while long rows are encoded, more encodes them sooner." },
+    { "engine.encode_ms", CONFIG_COUNT, "ms", "50", 0, 10000, NULL, NULL, AT(engine.encode_ms),
+      "The most encoder work between two decoder steps, of which it has a third of the time, more "
+      "if more rows are encoded than decoded: less makes generation smoother, more fills batches "
+      "sooner." },
     { "engine.kv_cache_bytes", CONFIG_BYTES, "bytes", "1 GiB", 64 * KIB, 1024 * GIB, NULL, NULL,
       AT(engine.kv_cache_bytes),
       "Keys and values of one model, divided among the workers; reserved at start, used as "

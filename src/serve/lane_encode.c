@@ -159,15 +159,25 @@ static struct encode_pass *choose_pass(struct lane *lane, bool *largest)
     return *largest ? large : small;
 }
 
-/* Time for the encoder now, ns.  Rows that are decoded wait for it at most half as long as for
- * their own steps, over some steps, since a piece may be longer; where there are none, every piece
- * is followed by a look at what came in. */
+static size_t rows_encoding(const struct lane *lane)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < ENCODE_PASSES; i++)
+        rows += lane->passes[i].row_count;
+    return rows;
+}
+
+/* Time for the encoder now, ns.  Rows that are decoded wait for it half as long as for their own
+ * steps, or longer in proportion if fewer of them are decoded than encoded, on average, since a
+ * piece may be longer; where there are none, every piece is followed by a look at what came in. */
 static int64_t encode_credit(const struct lane *lane)
 {
     if (lane->decoding_count == 0)
         return 0;
+    const double share = (double)rows_encoding(lane) / (double)lane->decoding_count;
+    const double wanted = (double)lane->decode_ns / 2 * (share > 1 ? share : 1);
     const int64_t most = (int64_t)(lane->engine->config.encode_ms * NS_PER_MS);
-    const int64_t half = (int64_t)(lane->decode_ns / 2), each = half < most ? half : most;
+    const int64_t each = wanted < (double)most ? (int64_t)wanted : most;
     const int64_t debt = lane->encode_debt_ns < 3 * each ? lane->encode_debt_ns : 3 * each;
     return each - debt;
 }

@@ -91,10 +91,6 @@ seqd_x_bucket{a="c",le="1.0"} 2\nseqd_x_bucket{a="c",le="+Inf"} 2\nseqd_x_count{
         grep -qx "seqd_${name}_total counter" "$BATS_TEST_TMPDIR/types"
     done
     grep -qx "seqd_worker_busy_seconds_total counter" "$BATS_TEST_TMPDIR/types"
-    # Only a machine that shows control groups can tell how long it throttled.
-    if find /sys/fs/cgroup -maxdepth 3 -name cpu.stat 2>/dev/null | grep -q .; then
-        grep -qx "seqd_cpu_throttled_seconds_total counter" "$BATS_TEST_TMPDIR/types"
-    fi
     for name in request_duration_seconds queue_wait_seconds encode_duration_seconds \
         decode_step_duration_seconds time_to_first_token_seconds inter_token_latency_seconds \
         batch_sequences batch_tokens sequence_source_tokens sequence_generated_tokens; do

@@ -41,7 +41,7 @@ static void without_sources_the_defaults_hold(void **state)
         { "engine.batch_sequences", "256" },
         { "engine.batch_tokens", "4096" },
         { "engine.step_tokens", "256" },
-        { "engine.encode_ms", "10" },
+        { "engine.encode_ms", "50" },
         { "engine.kv_cache_bytes", "1 GiB" },
         { "engine.overtakes_max", "64" },
         { "engine.watchdog_ms", "60000" },
