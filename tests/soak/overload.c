@@ -182,6 +182,7 @@ static void measure_cancels(struct soak *soak)
     const int slow = slow_client(soak, 60);
     const int more = slow_client(soak, 60);
     soak_await(soak, "seqd_queue_sequences", is_at_least, 1, PATIENCE_SECONDS);
+    wire_sleep_ms(500); /* until all that find room are taken */
     const double waiting = soak_metric(soak, "seqd_queue_sequences");
     for (int i = 0; i < CANCELS; i++) {
         const double ms = leave_ms(soak, "seqd_queue_sequences", 60, waiting + 60, waiting);
