@@ -5,6 +5,9 @@
  *   INT_COLUMNS         columns of a vector of sums
  *   INT_STEP_VECS       vectors of a tile of the panel that is narrower; divides PANEL_STEP
  *   INT_OFFSET          added to quantized elements of x
+ *   INT_W_OFFSET        added to elements of w by ints_weights()
+ *   INT_PAIR_MOST       what neighbours, places 2i and 2i+1 of x, may add up to for ints_add(), up
+ *                       and down: INT_PAIR_ANY, or less and at least 127
  *   INTEGER_TILES(T)    T(rows, vectors) for every tile
  *   integer_vecs(M)     vectors of the tiles that M rows of a whole panel go through
  *   int_element         an element of quantized x
@@ -29,14 +32,34 @@ struct integer_rows {
     float *scales;
     int_element *elements;
     size_t K; /* filled up to the group */
+
+    /* Unless INT_PAIR_MOST is INT_PAIR_ANY: */
+    int32_t *sums; /* of the elements, nothing taken */
+    uint32_t *excess_counts;
+    struct excess *excess; /* room for K / 4 of each row; those of a tile have no gaps */
+};
+
+/* What was taken from a group of a row, so that neighbours add up to no more than INT_PAIR_MOST; it
+ * is multiplied by the same weights. */
+struct excess {
+    uint32_t group;
+    int_element places[4];
 };
 
 static inline struct integer_rows integer_rows(void *prepared, size_t M, size_t K)
 {
+    const size_t table = (M + 15) / 16 * 16;
     float *scales = prepared;
-    return (struct integer_rows){ .scales = scales,
-                                  .elements = (int_element *)(void *)(scales + (M + 15) / 16 * 16),
-                                  .K = (K + 3) / 4 * 4 };
+    int_element *elements = (int_element *)(void *)(scales + PREPARED_TABLES * table);
+    const size_t groups = (K + 3) / 4;
+    return (struct integer_rows){
+        .scales = scales,
+        .elements = elements,
+        .K = groups * 4,
+        .sums = (int32_t *)(void *)(scales + table),
+        .excess_counts = (uint32_t *)(void *)(scales + 2 * table),
+        .excess = (struct excess *)(void *)(elements + M * groups * 4),
+    };
 }
 
 struct integer_tile {
@@ -50,17 +73,23 @@ struct integer_tile {
     size_t columns; /* to store, at most */
     const float *w_scales, *bias;
     const int32_t *w_sums;
+    const int32_t *x_sums;
+    const struct excess *excess;
+    const uint32_t *excess_counts;
     const char *ahead; /* what to read ahead, and how many bytes of it at each group */
     size_t ahead_step;
 };
 
-/* y = sums · (x_scale · w_scale) + bias for the first t->columns of `count` columns. */
+/* y = sums · (x_scale · w_scale) + bias of row `row`: the first t->columns of `count` columns. */
 static inline void integer_row(const struct integer_tile *t, int32_t *sums, size_t count,
-                               float x_scale, float *y)
+                               size_t row)
 {
+    float *y = t->y + row * t->y_stride;
     for (size_t i = 0; INT_OFFSET != 0 && i < count; i++)
         sums[i] = (int32_t)((uint32_t)sums[i] - INT_OFFSET * (uint32_t)t->w_sums[i]);
-    const vec scale = vec_set(x_scale);
+    for (size_t i = 0; INT_W_OFFSET != 0 && i < count; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] - INT_W_OFFSET * (uint32_t)t->x_sums[row]);
+    const vec scale = vec_set(t->x_scales[row]);
     for (size_t j = 0; j * LANES < count; j++) {
         const vec factor = vec_mul(scale, vec_load(t->w_scales + j * LANES));
         vec value = vec_mul(vec_from_ints(sums + j * LANES), factor);
@@ -70,8 +99,9 @@ static inline void integer_row(const struct integer_tile *t, int32_t *sums, size
     }
 }
 
-static inline __attribute__((always_inline)) void integer_tile(const struct integer_tile *t,
-                                                               const size_t MR, const size_t NV)
+/* out (MR, PANEL_COLUMNS): the sums of the tile. */
+static inline __attribute__((always_inline)) void
+sum_groups(const struct integer_tile *t, const size_t MR, const size_t NV, int32_t *out)
 {
     ints sums[INT_ROWS][PANEL_COLUMNS / INT_COLUMNS];
     for (size_t i = 0; i < MR; i++)
@@ -96,10 +126,42 @@ static inline __attribute__((always_inline)) void integer_tile(const struct inte
         w += w_stride;
         x += MR * 4;
     }
+    for (size_t i = 0; i < MR; i++)
+        ints_columns(sums[i], NV, out + i * PANEL_COLUMNS);
+}
+
+/* To the sums of row i, whose excess begins at `excess`; returns its end. */
+static inline __attribute__((always_inline)) const struct excess *
+add_excess(const struct integer_tile *t, size_t i, const struct excess *excess, const size_t NV,
+           int32_t *out)
+{
+    const struct excess *const end = excess + t->excess_counts[i];
+    ints sums[PANEL_COLUMNS / INT_COLUMNS];
+    memcpy(sums, out, NV * sizeof *sums);
+    for (; excess < end; excess++) {
+        const int8_t *w = t->w + excess->group * t->w_stride;
+        const int_places value = ints_broadcast(excess->places);
+        for (size_t j = 0; j < NV; j++)
+            sums[j] = ints_add(sums[j], ints_weights(w + j * INT_COLUMNS * 4), value);
+    }
+    ints_columns(sums, NV, out);
+    return end;
+}
+
+static inline __attribute__((always_inline)) void integer_tile(const struct integer_tile *t,
+                                                               const size_t MR, const size_t NV)
+{
+    int32_t sums[INT_ROWS * PANEL_COLUMNS];
+    const struct excess *excess = t->excess;
+    for (size_t i = 0; i < MR; i++)
+        for (size_t column = 0; column < NV * INT_COLUMNS; column += 64 / sizeof *t->y)
+            __builtin_prefetch(t->y + i * t->y_stride + column, 1);
+    sum_groups(t, MR, NV, sums);
     for (size_t i = 0; i < MR; i++) {
-        int32_t columns[PANEL_COLUMNS];
-        ints_columns(sums[i], NV, columns);
-        integer_row(t, columns, NV * INT_COLUMNS, t->x_scales[i], t->y + i * t->y_stride);
+        int32_t *row = sums + i * PANEL_COLUMNS;
+        if (INT_PAIR_MOST != (int)INT_PAIR_ANY)
+            excess = add_excess(t, i, excess, NV, row);
+        integer_row(t, row, NV * INT_COLUMNS, i);
     }
 }
 
@@ -142,6 +204,9 @@ static void integer_panel(const struct gemm *g, const struct integer_rows *rows,
             const size_t count = tile_rows(first + M - m, INT_ROWS);
             t.x = rows->elements + m * rows->K;
             t.x_scales = rows->scales + m;
+            t.x_sums = rows->sums + m;
+            t.excess = rows->excess + m * t.groups;
+            t.excess_counts = rows->excess_counts + m;
             t.y = g->y + m * g->y_stride + n + column;
             integer_tiles[count][vecs](&t);
             t.ahead += share;
@@ -186,26 +251,62 @@ static void quantize(const float *x, size_t count, float inverse, int_element *o
         out[i] = (int_element)((int32_t)((x[i] * inverse + magic) - magic) + INT_OFFSET);
 }
 
-static void prepare_integers(const float *x, size_t M, size_t K, void *out)
+/* Takes from a group of a row what is too much for INT_PAIR_MOST.  False: nothing. */
+static inline bool take_excess(int_element *places, int_element *taken)
+{
+    bool any = false;
+    for (size_t i = 0; i < 4; i += 2) {
+        const int sum = places[i] + places[i + 1];
+        taken[i] = taken[i + 1] = 0;
+        if (sum > INT_PAIR_MOST || sum < -INT_PAIR_MOST) {
+            /* Of one sign and at most 127 each, so the first is larger than what is taken. */
+            taken[i] = (int_element)(sum > 0 ? sum - INT_PAIR_MOST : sum + INT_PAIR_MOST);
+            places[i] = (int_element)(places[i] - taken[i]);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Row `m` of all, row i of a tile of `count` rows, to the elements from `to` on.  Returns the end
+ * of its excess. */
+static struct excess *prepare_row(const float *x, size_t K, const struct integer_rows *all,
+                                  size_t m, size_t count, int_element *to, struct excess *excess)
 {
     enum { PIECE = 256 };
+    const float inverse = row_inverse(x, K, &all->scales[m]);
+    const struct excess *const first = excess;
+    int32_t sum = 0;
+    for (size_t k = 0; k < K; k += PIECE) {
+        const size_t n = K - k < PIECE ? K - k : PIECE;
+        int_element piece[PIECE + 3];
+        quantize(x + k, n, inverse, piece);
+        for (size_t j = n; j % 4 != 0; j++)
+            piece[j] = INT_OFFSET;
+        for (size_t j = 0; INT_W_OFFSET != 0 && j < n; j++)
+            sum += piece[j];
+        for (size_t j = 0; j < n; j += 4, to += count * 4) {
+            if (INT_PAIR_MOST != (int)INT_PAIR_ANY) {
+                excess->group = (uint32_t)((k + j) / 4);
+                excess += take_excess(piece + j, excess->places);
+            }
+            memcpy(to, piece + j, 4 * sizeof *to);
+        }
+    }
+    all->sums[m] = sum;
+    all->excess_counts[m] = (uint32_t)(excess - first);
+    return excess;
+}
+
+static void prepare_integers(const float *x, size_t M, size_t K, void *out)
+{
     const struct integer_rows all = integer_rows(out, M, K);
     for (size_t m = 0, rows; m < M; m += rows) {
+        struct excess *excess = all.excess + m * all.K / 4;
         rows = tile_rows(block_left(m, M), INT_ROWS);
-        for (size_t i = 0; i < rows; i++) {
-            int_element *to = all.elements + m * all.K + i * 4;
-            const float *from = x + (m + i) * K;
-            const float inverse = row_inverse(from, K, &all.scales[m + i]);
-            for (size_t k = 0; k < K; k += PIECE) {
-                const size_t n = K - k < PIECE ? K - k : PIECE;
-                int_element piece[PIECE + 3];
-                quantize(from + k, n, inverse, piece);
-                for (size_t j = n; j % 4 != 0; j++)
-                    piece[j] = INT_OFFSET;
-                for (size_t j = 0; j < n; j += 4, to += rows * 4)
-                    memcpy(to, piece + j, 4 * sizeof *to);
-            }
-        }
+        for (size_t i = 0; i < rows; i++)
+            excess = prepare_row(x + (m + i) * K, K, &all, m + i, rows,
+                                 all.elements + m * all.K + i * 4, excess);
     }
 }
 

@@ -61,10 +61,11 @@ static bool machine_has(const struct cpu_features *features, size_t feature)
     return feature == ALWAYS || *(const bool *)((const char *)features + feature);
 }
 
-/* The widest thing that any product makes of a row: four bytes an element and a scale. */
+/* The widest thing that any product makes of a row: four bytes an element, and tables. */
 size_t prepared_bytes(size_t M, size_t K)
 {
-    return (M + 15) / 16 * 16 * sizeof(float) + M * ((K + 3) / 4 * 4) * sizeof(float);
+    return PREPARED_TABLES * ((M + 15) / 16 * 16) * sizeof(float) +
+           M * ((K + 3) / 4 * 4) * sizeof(float);
 }
 
 int kernels_init_for(struct kernels *kernels, const struct cpu_features *features, const char *isa,

@@ -47,6 +47,13 @@ int blas_load(struct error *err);             /* Errors: ERR_CONFIG.  One thread
 /* Rows of x that stay in the L2 cache while the panels pass by. */
 enum { X_BLOCK_ROWS = 128 };
 
+/* Tables that prepared rows begin with, 4 bytes for each row: int8's scales, sums, counts of what
+ * exceeds (integer_products.h). */
+enum { PREPARED_TABLES = 3 };
+
+/* What two integers of −127 … 127 add up to, at most: no bound of their sum. */
+enum { INT_PAIR_ANY = 254 };
+
 /* Rows of the next tile when so many are left of a block: tiles of at most `most` rows as even as
  * can be, since a tile of few rows is slow. */
 static inline size_t tile_rows(size_t left, size_t most)

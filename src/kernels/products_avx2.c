@@ -23,17 +23,19 @@ static inline float scalar_fma(float a, float b, float sum)
 
 #include "panel_products.h"
 
-/* Products of 16 bits, which cannot saturate as those of 8 bits do: a vector of sums has two for
- * each of four columns. */
-enum { INT_ROWS = 6, INT_COLUMNS = 4, INT_STEP_VECS = 2, INT_OFFSET = 0 };
-#define INTEGER_TILES(T) T(1, 12) T(2, 6) T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
+/* w + 128 as unsigned bytes by signed x.  Two products are summed in 16 bits, which hold 255 · 128,
+ * then all in 32.  Six rows by two vectors: 12 sums, the weights, x and a product fit the 16
+ * registers. */
+enum { INT_ROWS = 6, INT_COLUMNS = 8, INT_STEP_VECS = 2 };
+enum { INT_OFFSET = 0, INT_W_OFFSET = 128, INT_PAIR_MOST = INT16_MAX / 255 };
+#define INTEGER_TILES(T) T(1, 6) T(2, 3) T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
 
-typedef int16_t int_element;
+typedef int8_t int_element;
 typedef __m256i ints, int_weights, int_places;
 
 static inline size_t integer_vecs(size_t M)
 {
-    return M == 1 ? 12 : M == 2 ? 6 : 2;
+    return M == 1 ? 6 : M == 2 ? 3 : 2;
 }
 
 static inline ints ints_zero(void)
@@ -43,33 +45,33 @@ static inline ints ints_zero(void)
 
 static inline int_weights ints_weights(const int8_t *p)
 {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)p), _mm256_set1_epi8(-128));
 }
 
 static inline int_places ints_broadcast(const int_element *x)
 {
-    int64_t four;
+    int32_t four;
     memcpy(&four, x, sizeof four);
-    return _mm256_set1_epi64x(four);
+    return _mm256_set1_epi32(four);
 }
 
-/* Written out: the compiler would gather the products first and spill the sums. */
+static const _Alignas(32) int16_t ones[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+/* Written out, in this order: the compiler would gather the products first and spill the sums.
+ * `ones` by its address: with an operand in memory it would store them in each step too. */
 static inline ints ints_add(ints sums, int_weights weights, int_places x)
 {
     ints products;
-    __asm__ volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
-                     : "+x"(sums), "=&x"(products)
-                     : "x"(weights), "x"(x));
+    __asm__ volatile("vpmaddubsw %3, %2, %1\n\tvpmaddwd (%4), %1, %1\n\tvpaddd %1, %0, %0"
+                     : "+x"(sums), "=x"(products)
+                     : "x"(weights), "x"(x), "r"(ones));
     return sums;
 }
 
 static inline void ints_columns(const ints *sums, size_t NV, int32_t *out)
 {
-    for (size_t j = 0; j < NV; j += 2) {
-        const ints pairs = _mm256_hadd_epi32(sums[j], sums[j + 1]);
-        _mm256_storeu_si256((__m256i *)(out + j * INT_COLUMNS),
-                            _mm256_permute4x64_epi64(pairs, 0xd8));
-    }
+    for (size_t j = 0; j < NV; j++)
+        _mm256_storeu_si256((__m256i *)(out + j * INT_COLUMNS), sums[j]);
 }
 
 #include "integer_products.h"

@@ -48,6 +48,36 @@ static float bell(uint32_t *state)
     return sum;
 }
 
+/* The signs of x are those of a column of w, or the opposite: sums of two products are then as
+ * large as they can be.  In every third row all x are of one size, in the others few are large. */
+static void neighbours_of_one_sign_are_added_exactly(void **state)
+{
+    (void)state;
+    enum { M = 13, N = 53, K_MAX = 331 };
+    static const size_t counts[] = { 2, 3, 64, 127, K_MAX };
+    static float x[M * K_MAX], w[N * K_MAX];
+    uint32_t seed = 1;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const size_t K = counts[c];
+        void *data;
+        for (size_t i = 0; i < N * K; i++)
+            w[i] = bell(&seed);
+        for (size_t i = 0; i < M * K; i++)
+            x[i] = copysignf(i / K % 3 ? bell(&seed) : 1.0f,
+                             w[i / K / 2 * K + i % K] * (i / K % 2 ? -1.0f : 1.0f));
+        const struct matrix matrix = packed_int8(w, N, K, &data);
+        for (size_t t = 0; t < table_count; t++)
+            for (size_t rows = 1; rows <= M; rows++) {
+                float y[M * N];
+                multiply(&tables[t], x, rows, &matrix, NULL, y);
+                for (size_t i = 0; i < rows * N; i++)
+                    assert_true(
+                        same_bits(y[i], plain_integer_sum(x + i / N * K, w + i % N * K, K)));
+            }
+        free(data);
+    }
+}
+
 static double relative_error(const float *y, const float *exact, size_t M, size_t N, size_t n)
 {
     double error = 0.0, size = 0.0;
@@ -151,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_the_largest_products_are_exact),
+        cmocka_unit_test(neighbours_of_one_sign_are_added_exactly),
         cmocka_unit_test(an_outlier_among_the_weights_harms_no_other_row),
         cmocka_unit_test(an_outlier_among_the_rows_of_x_harms_no_other_row),
         cmocka_unit_test(rows_of_zeros_and_of_subnormals_give_finite_numbers),
