@@ -1,7 +1,7 @@
 /* team.h — threads that share short pieces of work, many thousand times a second.
  *
  * A team of T members is its caller, member 0, and T - 1 helper threads.  Between two pieces a
- * helper spins for about 50 µs, lets others have its core meanwhile, and then sleeps: a team
+ * helper spins for about 100 µs, lets others have its core meanwhile, and then sleeps: a team
  * without work uses no CPU.  To wake a helper costs the caller 10 to 40 µs in a virtual machine:
  * work that is not worth that and comes alone is better done without the team.
  *

@@ -29,9 +29,9 @@
  */
 enum state { IDLE, ASLEEP, OFFERED, TAKEN, AWAITED, ENDING };
 
-/* How long a helper spins: longer than most gaps between the pieces of a decoder step, and about
- * what a wake-up costs. */
-static const uint64_t SPIN_NS = 50000;
+/* How long a helper spins: longer than the gaps between the pieces of a decoder step, and a few
+ * times what a wake-up costs. */
+static const uint64_t SPIN_NS = 100000;
 
 /* How long a caller spins at most. */
 static const uint64_t AWAIT_NS = NS_PER_MS;

@@ -5,9 +5,6 @@
  *   INT_COLUMNS         columns of a vector of sums
  *   INT_STEP_VECS       vectors of a tile of the panel that is narrower; divides PANEL_STEP
  *   INT_OFFSET          added to quantized elements of x
- *   INT_W_OFFSET        added to elements of w by ints_weights()
- *   INT_PAIR_MOST       what neighbours, places 2i and 2i+1 of x, may add up to for ints_add(), up
- *                       and down: INT_PAIR_ANY, or less and at least 127
  *   INTEGER_TILES(T)    T(rows, vectors) for every tile
  *   integer_vecs(M)     vectors of the tiles that M rows of a whole panel go through
  *   int_element         an element of quantized x
@@ -17,6 +14,11 @@
  *   ints_zero(), ints_weights(p), ints_broadcast(x)
  *   ints_add(sums, weights, x)
  *   ints_columns(sums, NV, out)  (NV · INT_COLUMNS) sums in the order of the columns
+ * and if ints_add() is right only while neighbours in x, places 2i and 2i+1, add up to no more:
+ *   INT_PAIR_MOST       no more than this, up or down; at least 127
+ *   INT_W_OFFSET        added to elements of w by ints_weights()
+ *   groups_exceeding(places)  of 32 places: a bit of 4g … 4g+3 is set if those of group g add up to
+ *                       more
  *
  * y = (float)sum · (scale of x · scale of w) + bias; the sum is exact in 32 bits, so every kernel
  * set gives the same bits. */
@@ -26,6 +28,19 @@
 
 #include "tile_columns.h"
 
+#ifndef INT_PAIR_MOST
+#define INT_PAIR_MOST 254
+enum { INT_W_OFFSET = 0 };
+
+static inline uint32_t groups_exceeding(const int_element *places)
+{
+    (void)places;
+    return 0;
+}
+#endif
+/* A constant: it costs nothing where there is no bound. */
+enum { PAIRS_BOUNDED = INT_PAIR_MOST < 2 * 127 };
+
 /* Prepared rows: a scale each, then tile after tile; within a tile by groups of four places of k,
  * of each group the rows. */
 struct integer_rows {
@@ -33,7 +48,7 @@ struct integer_rows {
     int_element *elements;
     size_t K; /* filled up to the group */
 
-    /* Unless INT_PAIR_MOST is INT_PAIR_ANY: */
+    /* If PAIRS_BOUNDED: */
     int32_t *sums; /* of the elements, nothing taken */
     uint32_t *excess_counts;
     struct excess *excess; /* room for K / 4 of each row; those of a tile have no gaps */
@@ -159,7 +174,7 @@ static inline __attribute__((always_inline)) void integer_tile(const struct inte
     sum_groups(t, MR, NV, sums);
     for (size_t i = 0; i < MR; i++) {
         int32_t *row = sums + i * PANEL_COLUMNS;
-        if (INT_PAIR_MOST != (int)INT_PAIR_ANY)
+        if (PAIRS_BOUNDED)
             excess = add_excess(t, i, excess, NV, row);
         integer_row(t, row, NV * INT_COLUMNS, i);
     }
@@ -225,14 +240,23 @@ static void gemm_integers(const struct gemm *g)
 
 static float row_inverse(const float *x, size_t K, float *scale)
 {
-    vec sizes = vec_zero(), wrong = vec_zero();
-    for (size_t k = 0; k < K; k += LANES) {
-        const vec v = K - k < LANES ? vec_load_part(x + k, K - k) : vec_load(x + k);
-        sizes = vec_max(sizes, vec_copysign(v, vec_zero()));
-        wrong = vec_fma(v, vec_zero(), wrong); /* NaN as soon as one is not finite */
+    enum { AT_ONCE = 4 }; /* each waits for its last sum */
+    vec sizes[AT_ONCE], wrong[AT_ONCE];
+    for (size_t i = 0; i < AT_ONCE; i++)
+        sizes[i] = wrong[i] = vec_zero();
+    for (size_t k = 0; k < K; k += AT_ONCE * LANES) {
+        for (size_t i = 0; i < AT_ONCE; i++) {
+            const vec v = load_columns(x + k, i, K - k);
+            sizes[i] = vec_max(sizes[i], vec_copysign(v, vec_zero()));
+            wrong[i] = vec_fma(v, vec_zero(), wrong[i]); /* NaN as soon as one is not finite */
+        }
     }
-    const float largest = vec_largest(sizes);
-    const bool finite = vec_sum(wrong) == 0.0f;
+    for (size_t i = 1; i < AT_ONCE; i++) {
+        sizes[0] = vec_max(sizes[0], sizes[i]);
+        wrong[0] = vec_add(wrong[0], wrong[i]);
+    }
+    const float largest = vec_largest(sizes[0]);
+    const bool finite = vec_sum(wrong[0]) == 0.0f;
     *scale = finite ? largest / 127.0f : NAN;
     return finite ? integer_inverse(largest) : 0.0f;
 }
@@ -251,21 +275,19 @@ static void quantize(const float *x, size_t count, float inverse, int_element *o
         out[i] = (int_element)((int32_t)((x[i] * inverse + magic) - magic) + INT_OFFSET);
 }
 
-/* Takes from a group of a row what is too much for INT_PAIR_MOST.  False: nothing. */
-static inline bool take_excess(int_element *places, int_element *taken)
+/* Takes from the places of a group what is too much. */
+static void take_excess(int_element *places, int_element *taken)
 {
-    bool any = false;
     for (size_t i = 0; i < 4; i += 2) {
         const int sum = places[i] + places[i + 1];
-        taken[i] = taken[i + 1] = 0;
-        if (sum > INT_PAIR_MOST || sum < -INT_PAIR_MOST) {
-            /* Of one sign and at most 127 each, so the first is larger than what is taken. */
-            taken[i] = (int_element)(sum > 0 ? sum - INT_PAIR_MOST : sum + INT_PAIR_MOST);
-            places[i] = (int_element)(places[i] - taken[i]);
-            any = true;
-        }
+        /* Of one sign and at most 127 each, so the first is larger than what is taken. */
+        const int excess = sum > INT_PAIR_MOST    ? sum - INT_PAIR_MOST
+                           : sum < -INT_PAIR_MOST ? sum + INT_PAIR_MOST
+                                                  : 0;
+        places[i] = (int_element)(places[i] - excess);
+        taken[i] = (int_element)excess;
+        taken[i + 1] = 0;
     }
-    return any;
 }
 
 /* Row `m` of all, row i of a tile of `count` rows, to the elements from `to` on.  Returns the end
@@ -273,25 +295,28 @@ static inline bool take_excess(int_element *places, int_element *taken)
 static struct excess *prepare_row(const float *x, size_t K, const struct integer_rows *all,
                                   size_t m, size_t count, int_element *to, struct excess *excess)
 {
-    enum { PIECE = 256 };
+    enum { PIECE = 256, STEP = 32 };
     const float inverse = row_inverse(x, K, &all->scales[m]);
     const struct excess *const first = excess;
     int32_t sum = 0;
     for (size_t k = 0; k < K; k += PIECE) {
         const size_t n = K - k < PIECE ? K - k : PIECE;
-        int_element piece[PIECE + 3];
+        int_element piece[PIECE];
         quantize(x + k, n, inverse, piece);
-        for (size_t j = n; j % 4 != 0; j++)
+        for (size_t j = n; j % STEP != 0; j++)
             piece[j] = INT_OFFSET;
         for (size_t j = 0; INT_W_OFFSET != 0 && j < n; j++)
             sum += piece[j];
-        for (size_t j = 0; j < n; j += 4, to += count * 4) {
-            if (INT_PAIR_MOST != (int)INT_PAIR_ANY) {
-                excess->group = (uint32_t)((k + j) / 4);
-                excess += take_excess(piece + j, excess->places);
+        for (size_t j = 0; PAIRS_BOUNDED && j < n; j += STEP) {
+            for (uint32_t bits = groups_exceeding(piece + j); bits != 0; excess++) {
+                const unsigned group = (unsigned)__builtin_ctz(bits) / 4;
+                excess->group = (uint32_t)(k + j) / 4 + group;
+                take_excess(piece + j + group * 4, excess->places);
+                bits &= ~(15u << group * 4);
             }
-            memcpy(to, piece + j, 4 * sizeof *to);
         }
+        for (size_t j = 0; j < n; j += 4, to += count * 4)
+            memcpy(to, piece + j, 4 * sizeof *to);
     }
     all->sums[m] = sum;
     all->excess_counts[m] = (uint32_t)(excess - first);

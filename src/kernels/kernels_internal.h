@@ -51,9 +51,6 @@ enum { X_BLOCK_ROWS = 128 };
  * exceeds (integer_products.h). */
 enum { PREPARED_TABLES = 3 };
 
-/* What two integers of −127 … 127 add up to, at most: no bound of their sum. */
-enum { INT_PAIR_ANY = 254 };
-
 /* Rows of the next tile when so many are left of a block: tiles of at most `most` rows as even as
  * can be, since a tile of few rows is slow. */
 static inline size_t tile_rows(size_t left, size_t most)

@@ -27,7 +27,8 @@ static inline float scalar_fma(float a, float b, float sum)
  * then all in 32.  Six rows by two vectors: 12 sums, the weights, x and a product fit the 16
  * registers. */
 enum { INT_ROWS = 6, INT_COLUMNS = 8, INT_STEP_VECS = 2 };
-enum { INT_OFFSET = 0, INT_W_OFFSET = 128, INT_PAIR_MOST = INT16_MAX / 255 };
+enum { INT_OFFSET = 0, INT_W_OFFSET = 128 };
+#define INT_PAIR_MOST    (INT16_MAX / (127 + INT_W_OFFSET))
 #define INTEGER_TILES(T) T(1, 6) T(2, 3) T(1, 2) T(2, 2) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
 
 typedef int8_t int_element;
@@ -66,6 +67,14 @@ static inline ints ints_add(ints sums, int_weights weights, int_places x)
                      : "+x"(sums), "=x"(products)
                      : "x"(weights), "x"(x), "r"(ones));
     return sums;
+}
+
+static inline uint32_t groups_exceeding(const int8_t *places)
+{
+    const __m256i x = _mm256_loadu_si256((const __m256i *)places);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), x);
+    const __m256i most = _mm256_set1_epi16(INT_PAIR_MOST);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_abs_epi16(pairs), most));
 }
 
 static inline void ints_columns(const ints *sums, size_t NV, int32_t *out)

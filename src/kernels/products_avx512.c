@@ -23,8 +23,7 @@ static inline float scalar_fma(float a, float b, float sum)
 #include "panel_products.h"
 
 /* Products of 16 bits, two sums for each of eight columns. */
-enum { INT_ROWS = 4, INT_COLUMNS = 8, INT_STEP_VECS = 2 };
-enum { INT_OFFSET = 0, INT_W_OFFSET = 0, INT_PAIR_MOST = INT_PAIR_ANY };
+enum { INT_ROWS = 4, INT_COLUMNS = 8, INT_STEP_VECS = 2, INT_OFFSET = 0 };
 #define INTEGER_TILES(T) T(1, 6) T(2, 6) T(3, 6) T(4, 6) T(1, 2) T(2, 2) T(3, 2) T(4, 2)
 
 typedef int16_t int_element;

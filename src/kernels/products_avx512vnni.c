@@ -4,8 +4,7 @@
 
 /* x + 128 as unsigned bytes by signed weights: the four products are summed in 32 bits, so nothing
  * saturates.  Eight rows by the three vectors of a panel: 24 sums of 32 registers. */
-enum { INT_ROWS = 8, INT_COLUMNS = 16, INT_STEP_VECS = 1 };
-enum { INT_OFFSET = 128, INT_W_OFFSET = 0, INT_PAIR_MOST = INT_PAIR_ANY };
+enum { INT_ROWS = 8, INT_COLUMNS = 16, INT_STEP_VECS = 1, INT_OFFSET = 128 };
 #define INTEGER_TILES_OF(T, NV)                                                                    \
     T(1, NV) T(2, NV) T(3, NV) T(4, NV) T(5, NV) T(6, NV) T(7, NV) T(8, NV)
 #define INTEGER_TILES(T) INTEGER_TILES_OF(T, 3) INTEGER_TILES_OF(T, 1)

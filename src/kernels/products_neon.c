@@ -22,8 +22,7 @@ static inline float scalar_fma(float a, float b, float sum)
 #include "panel_products.h"
 
 /* Products of 16 bits: a vector of sums has two for each of two columns. */
-enum { INT_ROWS = 6, INT_COLUMNS = 2, INT_STEP_VECS = 4 };
-enum { INT_OFFSET = 0, INT_W_OFFSET = 0, INT_PAIR_MOST = INT_PAIR_ANY };
+enum { INT_ROWS = 6, INT_COLUMNS = 2, INT_STEP_VECS = 4, INT_OFFSET = 0 };
 #define INTEGER_TILES(T) T(1, 12) T(2, 12) T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)
 
 typedef int8_t int_element;

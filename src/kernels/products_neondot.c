@@ -3,8 +3,7 @@
 #include "vec_neon.h"
 
 /* Two rows by the twelve vectors of a panel, or six by four: 24 sums of 32 registers. */
-enum { INT_ROWS = 6, INT_COLUMNS = 4, INT_STEP_VECS = 4 };
-enum { INT_OFFSET = 0, INT_W_OFFSET = 0, INT_PAIR_MOST = INT_PAIR_ANY };
+enum { INT_ROWS = 6, INT_COLUMNS = 4, INT_STEP_VECS = 4, INT_OFFSET = 0 };
 #define INTEGER_TILES(T) T(1, 12) T(2, 12) T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)
 
 typedef int8_t int_element;

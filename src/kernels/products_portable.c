@@ -24,8 +24,7 @@ static inline float scalar_fma(float a, float b, float sum)
 
 #include "panel_products.h"
 
-enum { INT_ROWS = 2, INT_COLUMNS = 16, INT_STEP_VECS = 1 };
-enum { INT_OFFSET = 0, INT_W_OFFSET = 0, INT_PAIR_MOST = INT_PAIR_ANY };
+enum { INT_ROWS = 2, INT_COLUMNS = 16, INT_STEP_VECS = 1, INT_OFFSET = 0 };
 #define INTEGER_TILES(T) T(1, 1) T(2, 1)
 
 typedef int8_t int_element;

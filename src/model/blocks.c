@@ -1,5 +1,6 @@
 #include "blocks.h"
 
+#include "base/team.h"
 #include "positions.h"
 
 void norm_rows(const struct pass *pass, const struct norm *norm, const float *x, size_t M, float *y)
@@ -73,6 +74,26 @@ void sublayer_close(const struct pass *pass, const struct norm *norm, float *x, 
         norm_rows(pass, norm, x, M, x);
 }
 
+/* Fewer are done before a helper could begin. */
+enum { SHARED_ACTIVATIONS_MIN = 1 << 13, ACTIVATIONS_STEP = 64 };
+
+struct activations {
+    const struct pass *pass;
+    float *x;
+    const float *factor; /* or NULL */
+    size_t count;
+};
+
+static void share_activations(void *context, size_t member, size_t members)
+{
+    const struct activations *a = context;
+    size_t first, end;
+    team_share(a->count, ACTIVATIONS_STEP, member, members, &first, &end);
+    if (first < end)
+        a->pass->kernels->activate(a->pass->model->config.activation, a->x + first,
+                                   a->factor ? a->factor + first : NULL, end - first);
+}
+
 void feed_forward(const struct pass *pass, const struct layer *layer, size_t F, float *x, size_t M)
 {
     const struct model_config *c = &pass->model->config;
@@ -84,7 +105,8 @@ void feed_forward(const struct pass *pass, const struct layer *layer, size_t F, 
     const struct projection projections[] = { { &layer->ffn_in, input, inner },
                                               { &layer->ffn_gate, input, gate } };
     linear_group(pass, projections, c->gated ? 2 : 1, M);
-    pass->kernels->activate(c->activation, inner, gate, M * F);
+    struct activations activations = { pass, inner, gate, M * F };
+    team_run(M * F < SHARED_ACTIVATIONS_MIN ? NULL : pass->team, share_activations, &activations);
     linear(pass, &layer->ffn_out, inner, M, y);
     sublayer_close(pass, &layer->ffn_norm, x, y, M);
     arena_release(pass->arena, mark);
