@@ -40,14 +40,14 @@ answers() { curl -fsS --max-time 90 "http://127.0.0.1:$port$1" "${@:2}"; }
 
 # Waits until it answers, and compares with when the container was started.
 ready_in_time() { # STARTED_AT
-    local started now
+    local since now
     for _ in $(seq 300); do
         answers /readyz >/dev/null 2>&1 && break
         sleep 0.02
     done
     answers /readyz >/dev/null 2>&1 || return 1
-    started=$(date -d "$1" +%s%N) now=$(date +%s%N)
-    local ms=$(((now - started) / 1000000))
+    since=$(date -d "$1" +%s%N) now=$(date +%s%N)
+    local ms=$(((now - since) / 1000000))
     [ $ms -lt 1000 ] || fail "it is ready within a second of its start: $ms ms"
     step "it is ready $ms ms after its start"
 }
