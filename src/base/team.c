@@ -29,8 +29,8 @@
  */
 enum state { IDLE, ASLEEP, OFFERED, TAKEN, AWAITED, ENDING };
 
-/* How long a helper spins: longer than the gaps between the pieces of a decoder step, and a few
- * times what a wake-up costs. */
+/* How long a helper spins: longer than most gaps between the pieces of a decoder step, and a
+ * few times what a wake-up costs. */
 static const uint64_t SPIN_NS = 100000;
 
 /* How long a caller spins at most. */

@@ -17,8 +17,8 @@
  * and if ints_add() is right only while neighbours in x, places 2i and 2i+1, add up to no more:
  *   INT_PAIR_MOST       no more than this, up or down; at least 127
  *   INT_W_OFFSET        added to elements of w by ints_weights()
- *   groups_exceeding(places)  of 32 places: a bit of 4g … 4g+3 is set if those of group g add up to
- *                       more
+ *   groups_exceeding(places)  of 32 places: a bit of 4g … 4g+3 is set if a pair of group g adds up
+ *                       to more
  *
  * y = (float)sum · (scale of x · scale of w) + bias; the sum is exact in 32 bits, so every kernel
  * set gives the same bits. */
@@ -38,20 +38,19 @@ static inline uint32_t groups_exceeding(const int_element *places)
     return 0;
 }
 #endif
-/* A constant: it costs nothing where there is no bound. */
+/* A constant: what follows costs nothing where there is no bound. */
 enum { PAIRS_BOUNDED = INT_PAIR_MOST < 2 * 127 };
 
-/* Prepared rows: a scale each, then tile after tile; within a tile by groups of four places of k,
- * of each group the rows. */
+/* Prepared rows: the tables, then tile after tile; within a tile by groups of four places of k, of
+ * each group the rows; then the excess. */
 struct integer_rows {
     float *scales;
     int_element *elements;
     size_t K; /* filled up to the group */
 
-    /* If PAIRS_BOUNDED: */
-    int32_t *sums; /* of the elements, nothing taken */
+    int32_t *sums; /* of the elements, nothing taken; if there is an INT_W_OFFSET */
     uint32_t *excess_counts;
-    struct excess *excess; /* room for K / 4 of each row; those of a tile have no gaps */
+    struct excess *excess; /* room for K / 4 of each row, those of a tile have no gaps; or NULL */
 };
 
 /* What was taken from a group of a row, so that neighbours add up to no more than INT_PAIR_MOST; it
@@ -60,6 +59,9 @@ struct excess {
     uint32_t group;
     int_element places[4];
 };
+_Static_assert(!PAIRS_BOUNDED ||
+                   4 * sizeof(int_element) + sizeof(struct excess) <= 4 * sizeof(float),
+               "prepared_bytes() has room for both");
 
 static inline struct integer_rows integer_rows(void *prepared, size_t M, size_t K)
 {
@@ -73,7 +75,7 @@ static inline struct integer_rows integer_rows(void *prepared, size_t M, size_t 
         .K = groups * 4,
         .sums = (int32_t *)(void *)(scales + table),
         .excess_counts = (uint32_t *)(void *)(scales + 2 * table),
-        .excess = (struct excess *)(void *)(elements + M * groups * 4),
+        .excess = PAIRS_BOUNDED ? (struct excess *)(void *)(elements + M * groups * 4) : NULL,
     };
 }
 
@@ -114,14 +116,11 @@ static inline void integer_row(const struct integer_tile *t, int32_t *sums, size
     }
 }
 
-/* out (MR, PANEL_COLUMNS): the sums of the tile. */
+typedef ints tile_sums[INT_ROWS][PANEL_COLUMNS / INT_COLUMNS];
+
 static inline __attribute__((always_inline)) void
-sum_groups(const struct integer_tile *t, const size_t MR, const size_t NV, int32_t *out)
+add_groups(const struct integer_tile *t, const size_t MR, const size_t NV, tile_sums sums)
 {
-    ints sums[INT_ROWS][PANEL_COLUMNS / INT_COLUMNS];
-    for (size_t i = 0; i < MR; i++)
-        for (size_t j = 0; j < NV; j++)
-            sums[i][j] = ints_zero();
     const int8_t *w = t->w;
     const int_element *x = t->x;
     const char *ahead = t->ahead;
@@ -141,42 +140,39 @@ sum_groups(const struct integer_tile *t, const size_t MR, const size_t NV, int32
         w += w_stride;
         x += MR * 4;
     }
-    for (size_t i = 0; i < MR; i++)
-        ints_columns(sums[i], NV, out + i * PANEL_COLUMNS);
 }
 
-/* To the sums of row i, whose excess begins at `excess`; returns its end. */
+/* To the sums of row i (NV), whose excess begins at `excess`; returns its end. */
 static inline __attribute__((always_inline)) const struct excess *
 add_excess(const struct integer_tile *t, size_t i, const struct excess *excess, const size_t NV,
-           int32_t *out)
+           ints *sums)
 {
     const struct excess *const end = excess + t->excess_counts[i];
-    ints sums[PANEL_COLUMNS / INT_COLUMNS];
-    memcpy(sums, out, NV * sizeof *sums);
     for (; excess < end; excess++) {
         const int8_t *w = t->w + excess->group * t->w_stride;
         const int_places value = ints_broadcast(excess->places);
         for (size_t j = 0; j < NV; j++)
             sums[j] = ints_add(sums[j], ints_weights(w + j * INT_COLUMNS * 4), value);
     }
-    ints_columns(sums, NV, out);
     return end;
 }
 
 static inline __attribute__((always_inline)) void integer_tile(const struct integer_tile *t,
                                                                const size_t MR, const size_t NV)
 {
-    int32_t sums[INT_ROWS * PANEL_COLUMNS];
+    tile_sums sums;
     const struct excess *excess = t->excess;
     for (size_t i = 0; i < MR; i++)
-        for (size_t column = 0; column < NV * INT_COLUMNS; column += 64 / sizeof *t->y)
-            __builtin_prefetch(t->y + i * t->y_stride + column, 1);
-    sum_groups(t, MR, NV, sums);
+        for (size_t j = 0; j < NV; j++)
+            sums[i][j] = ints_zero();
+    fetch_outputs(t->y, t->y_stride, MR, NV * INT_COLUMNS);
+    add_groups(t, MR, NV, sums);
     for (size_t i = 0; i < MR; i++) {
-        int32_t *row = sums + i * PANEL_COLUMNS;
+        int32_t columns[PANEL_COLUMNS];
         if (PAIRS_BOUNDED)
-            excess = add_excess(t, i, excess, NV, row);
-        integer_row(t, row, NV * INT_COLUMNS, i);
+            excess = add_excess(t, i, excess, NV, sums[i]);
+        ints_columns(sums[i], NV, columns);
+        integer_row(t, columns, NV * INT_COLUMNS, i);
     }
 }
 
@@ -220,7 +216,7 @@ static void integer_panel(const struct gemm *g, const struct integer_rows *rows,
             t.x = rows->elements + m * rows->K;
             t.x_scales = rows->scales + m;
             t.x_sums = rows->sums + m;
-            t.excess = rows->excess + m * t.groups;
+            t.excess = PAIRS_BOUNDED ? rows->excess + m * t.groups : NULL;
             t.excess_counts = rows->excess_counts + m;
             t.y = g->y + m * g->y_stride + n + column;
             integer_tiles[count][vecs](&t);
@@ -280,7 +276,7 @@ static void take_excess(int_element *places, int_element *taken)
 {
     for (size_t i = 0; i < 4; i += 2) {
         const int sum = places[i] + places[i + 1];
-        /* Of one sign and at most 127 each, so the first is larger than what is taken. */
+        /* Of one sign and at most 127 each, so the first is no less than what is taken. */
         const int excess = sum > INT_PAIR_MOST    ? sum - INT_PAIR_MOST
                            : sum < -INT_PAIR_MOST ? sum + INT_PAIR_MOST
                                                   : 0;
@@ -319,7 +315,7 @@ static struct excess *prepare_row(const float *x, size_t K, const struct integer
             memcpy(to, piece + j, 4 * sizeof *to);
     }
     all->sums[m] = sum;
-    all->excess_counts[m] = (uint32_t)(excess - first);
+    all->excess_counts[m] = PAIRS_BOUNDED ? (uint32_t)(excess - first) : 0;
     return excess;
 }
 
@@ -327,7 +323,7 @@ static void prepare_integers(const float *x, size_t M, size_t K, void *out)
 {
     const struct integer_rows all = integer_rows(out, M, K);
     for (size_t m = 0, rows; m < M; m += rows) {
-        struct excess *excess = all.excess + m * all.K / 4;
+        struct excess *excess = PAIRS_BOUNDED ? all.excess + m * all.K / 4 : NULL;
         rows = tile_rows(block_left(m, M), INT_ROWS);
         for (size_t i = 0; i < rows; i++)
             excess = prepare_row(x + (m + i) * K, K, &all, m + i, rows,

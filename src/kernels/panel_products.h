@@ -73,6 +73,7 @@ static inline __attribute__((always_inline)) void tile(const struct tile *t, enu
     for (size_t i = 0; i < MR; i++)
         for (size_t j = 0; j < NV; j++)
             sums[i][j] = t->sums ? vec_load(t->sums + i * PANEL_COLUMNS + j * LANES) : vec_zero();
+    fetch_outputs(t->y, t->y_stride, MR, NV * LANES);
     const char *w = t->w + t->first / group * w_stride;
     const float *x = t->x + t->first * MR;
     const char *ahead = t->ahead;

@@ -59,7 +59,7 @@ static inline int_places ints_broadcast(const int_element *x)
 static const _Alignas(32) int16_t ones[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 /* Written out, in this order: the compiler would gather the products first and spill the sums.
- * `ones` by its address: with an operand in memory it would store them in each step too. */
+ * `ones` by its address: with an operand in memory it would store the sums in each step. */
 static inline ints ints_add(ints sums, int_weights weights, int_places x)
 {
     ints products;

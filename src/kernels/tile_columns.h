@@ -22,4 +22,18 @@ static inline void store_columns(float *p, size_t j, size_t columns, vec v)
         vec_store_part(p + j * LANES, columns - j * LANES, v);
 }
 
+/* Reads the lines of y that a tile will write, but the first of each row, which the tile before may
+ * have written: rows lie far apart, and stores wait for their lines one after the other. */
+static inline __attribute__((always_inline)) void
+fetch_outputs(const float *y, size_t stride, const size_t rows, const size_t columns)
+{
+    enum { LINE = 64 / sizeof(float) };
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t column = LINE - 1; column < columns; column += LINE)
+            __builtin_prefetch(y + i * stride + column, 1);
+        if (columns % LINE)
+            __builtin_prefetch(y + i * stride + columns - 1, 1);
+    }
+}
+
 #endif

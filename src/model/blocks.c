@@ -74,7 +74,7 @@ void sublayer_close(const struct pass *pass, const struct norm *norm, float *x, 
         norm_rows(pass, norm, x, M, x);
 }
 
-/* Fewer are done before a helper could begin. */
+/* Fewer are done before a helper could begin; members have whole cache lines and vectors. */
 enum { SHARED_ACTIVATIONS_MIN = 1 << 13, ACTIVATIONS_STEP = 64 };
 
 struct activations {

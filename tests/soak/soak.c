@@ -155,11 +155,13 @@ static bool write_json(const struct soak *soak, const char *directory)
 static void run(struct soak *soak, double seconds)
 {
     struct state first, start, end;
+    const uint64_t begin_ns = wire_clock_ns();
     soak_shapes(soak, 0.3 * seconds);
+    const double shapes = (double)(wire_clock_ns() - begin_ns) / 1e9;
     rest(soak, NULL, &first); /* every question has its first answer */
     soak_storm(soak, 0.1 * seconds);
     bool rested = rest(soak, &first, &start);
-    soak_storm(soak, 0.6 * seconds);
+    soak_storm(soak, 0.9 * seconds - shapes);
     rested = rest(soak, &start, &end) && rested;
     judge(soak, &start, &end, rested, seconds);
     soak_overload(soak);
