@@ -7,11 +7,10 @@
 
 enum { M = 70, D = 48, F = 200 };
 
-static struct linear random_linear(size_t out, size_t in, uint32_t *seed)
+static struct linear random_linear(size_t out, size_t in, uint32_t seed)
 {
     float *w = test_malloc(out * in * sizeof *w);
-    for (size_t i = 0; i < out * in; i++)
-        w[i] = number(seed);
+    fill(w, out * in, seed);
     return (struct linear){ .w = { w, DTYPE_F32, out, in, LAYOUT_ROWS } };
 }
 
@@ -19,22 +18,20 @@ static void a_team_gives_the_bits_of_one_thread(void **state)
 {
     (void)state;
     static float weight[D], start[M * D], alone[M * D], shared[M * D];
-    uint32_t seed = 1;
     struct model model = { .config = { .width = D,
                                        .norm_kind = NORM_RMS,
                                        .norm_eps = 1e-6f,
                                        .norm_position = NORM_PRE,
                                        .activation = ACTIVATION_GELU_TANH } };
     struct layer layer = { .ffn_norm = { .weight = weight },
-                           .ffn_in = random_linear(F, D, &seed),
-                           .ffn_gate = random_linear(F, D, &seed),
-                           .ffn_out = random_linear(D, F, &seed) };
+                           .ffn_in = random_linear(F, D, 1),
+                           .ffn_gate = random_linear(F, D, 2),
+                           .ffn_out = random_linear(D, F, 3) };
     struct arena arena;
     struct error err;
     for (size_t i = 0; i < D; i++)
         weight[i] = 1.0f;
-    for (size_t i = 0; i < M * D; i++)
-        start[i] = number(&seed);
+    fill(start, M * D, 4);
     assert_int_equal(arena_open(&arena, 1 << 20, &err), 0);
     for (size_t t = 0; t < table_count; t++) {
         for (int gated = 0; gated < 2; gated++) {
