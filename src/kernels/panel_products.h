@@ -4,6 +4,8 @@
  *   WIDE_ROWS             rows of x in a tile of a whole panel
  *   TILE_ROWS, TILE_VECS  rows of x and vectors of columns in the tile of larger batches;
  *                         PANEL_COLUMNS is a multiple of TILE_VECS · LANES
+ *   TURN_GROUPS           groups of places of k in a turn of a tile's loop.  A core that runs
+ *                         another thread beside takes fewer instructions: few should be its own
  *   tile_fma(a, b, sum)   vec_fma() as the tile wants it written
  *   scalar_fma(a, b, sum) one lane of it
  *
@@ -19,8 +21,17 @@
 enum {
     CHUNK = 128, /* places of k */
     PANEL_VECS = PANEL_COLUMNS / LANES,
-    STEP_VECS = PANEL_STEP / LANES
+    STEP_VECS = PANEL_STEP / LANES,
+    LINE_BYTES = 64,
+    TURN_LINES = 4 /* to read ahead in a turn, if there are not few rows */
 };
+
+/* A loop over a tile's sums: unrolled early, they live in registers and never in memory. */
+#ifdef __clang__
+#define UNROLLED(i, count) _Pragma("unroll") for (size_t i = 0; i < (count); i++)
+#else
+#define UNROLLED(i, count) _Pragma("GCC unroll 32") for (size_t i = 0; i < (count); i++)
+#endif
 
 /* A tile's place: `rows` of x by vectors of columns, places first … end of k. */
 struct tile {
@@ -32,9 +43,20 @@ struct tile {
     float *y;
     size_t y_stride;
     const float *bias; /* NULL: none, or not yet */
-    const char *ahead; /* what to read ahead, and how many bytes of it at each place of k */
+    const char *ahead; /* what to read ahead, and how many bytes of it at each group of k */
     size_t ahead_step;
 };
+
+/* panel_group() and the bytes of a column in a group, as constants. */
+static inline __attribute__((always_inline)) size_t group_of(enum dtype dtype)
+{
+    return dtype == DTYPE_BF16 ? 2 : 1;
+}
+
+static inline __attribute__((always_inline)) size_t group_bytes(enum dtype dtype)
+{
+    return dtype == DTYPE_F16 ? 2 : 4;
+}
 
 /* The columns' weights at place k; of a group of two, `w` holds both. */
 static inline __attribute__((always_inline)) vec weights_at(const char *w, size_t j,
@@ -48,54 +70,89 @@ static inline __attribute__((always_inline)) vec weights_at(const char *w, size_
     return odd ? vec_load_high(pairs) : vec_load_low(pairs);
 }
 
+typedef vec float_sums[TILE_ROWS][PANEL_VECS];
+
 /* One place of k for MR rows and NV vectors of columns. */
-static inline __attribute__((always_inline)) void tile_step(const float *x, const char *w,
+static inline __attribute__((always_inline)) void add_place(const float *x, const char *w,
                                                             enum dtype dtype, bool odd,
                                                             const size_t MR, const size_t NV,
-                                                            vec (*sums)[PANEL_VECS])
+                                                            float_sums sums)
 {
     vec weights[PANEL_VECS];
-    for (size_t j = 0; j < NV; j++)
+    UNROLLED (j, NV)
         weights[j] = weights_at(w, j, dtype, odd);
-    for (size_t i = 0; i < MR; i++) {
+    UNROLLED (i, MR) {
         const vec value = vec_set(x[i]);
-        for (size_t j = 0; j < NV; j++)
+        UNROLLED (j, NV)
             sums[i][j] = tile_fma(value, weights[j], sums[i][j]);
     }
+}
+
+/* Where a tile stands. */
+struct place {
+    const float *x;
+    const char *w, *ahead;
+    size_t left; /* groups of k */
+};
+
+/* `groups` groups at once as long as there are so many left; `lines` lines are read ahead. */
+static inline __attribute__((always_inline)) void
+take_turns(const struct tile *t, enum dtype dtype, const size_t MR, const size_t NV,
+           const size_t groups, const size_t lines, struct place *at, float_sums sums)
+{
+    const size_t group = group_of(dtype);
+    /* A constant where panels are whole, so that a turn adds up no addresses. */
+    const size_t w_stride = NV == STEP_VECS ? t->w_stride : PANEL_COLUMNS * group_bytes(dtype);
+    for (; at->left >= groups; at->left -= groups) {
+        UNROLLED (i, groups) {
+            for (size_t line = i * lines / groups; line < (i + 1) * lines / groups; line++)
+                __builtin_prefetch(at->ahead + line * LINE_BYTES);
+            const float *x = at->x + i * group * MR;
+            add_place(x, at->w + i * w_stride, dtype, false, MR, NV, sums);
+            if (group == 2)
+                add_place(x + MR, at->w + i * w_stride, dtype, true, MR, NV, sums);
+        }
+        at->x += groups * group * MR;
+        at->w += groups * w_stride;
+        at->ahead += groups * t->ahead_step;
+    }
+}
+
+static inline __attribute__((always_inline)) void add_places(const struct tile *t, enum dtype dtype,
+                                                             const size_t MR, const size_t NV,
+                                                             float_sums sums)
+{
+    const size_t group = group_of(dtype);
+    const size_t lines = (NV * LANES * group_bytes(dtype) + LINE_BYTES - 1) / LINE_BYTES;
+    struct place at = { .x = t->x + t->first * MR,
+                        .w = t->w + t->first / group * t->w_stride,
+                        .ahead = t->ahead,
+                        .left = (t->end - t->first) / group };
+    if (NV <= TILE_VECS) {
+        if (t->ahead_step * TURN_GROUPS <= TURN_LINES * LINE_BYTES)
+            take_turns(t, dtype, MR, NV, TURN_GROUPS, TURN_LINES, &at, sums);
+        take_turns(t, dtype, MR, NV, TURN_GROUPS, TURN_GROUPS * lines, &at, sums);
+    }
+    take_turns(t, dtype, MR, NV, 1, lines, &at, sums);
+    if ((t->end - t->first) % group) /* half a group */
+        add_place(at.x, at.w, dtype, false, MR, NV, sums);
 }
 
 static inline __attribute__((always_inline)) void tile(const struct tile *t, enum dtype dtype,
                                                        const size_t MR, const size_t NV)
 {
-    vec sums[TILE_ROWS][PANEL_VECS];
-    const size_t group = dtype == DTYPE_BF16 ? 2 : 1;
-    const size_t step = NV * LANES * group * (dtype == DTYPE_F32 ? 4 : 2), w_stride = t->w_stride;
-    for (size_t i = 0; i < MR; i++)
-        for (size_t j = 0; j < NV; j++)
+    float_sums sums;
+    UNROLLED (i, MR)
+        UNROLLED (j, NV)
             sums[i][j] = t->sums ? vec_load(t->sums + i * PANEL_COLUMNS + j * LANES) : vec_zero();
     fetch_outputs(t->y, t->y_stride, MR, NV * LANES);
-    const char *w = t->w + t->first / group * w_stride;
-    const float *x = t->x + t->first * MR;
-    const char *ahead = t->ahead;
-    const size_t ahead_step = t->ahead_step;
-    for (size_t left = (t->end - t->first) / group; left > 0; left--) {
-        for (size_t line = 0; line < step; line += 64)
-            __builtin_prefetch(ahead + line);
-        ahead += ahead_step;
-        tile_step(x, w, dtype, false, MR, NV, sums);
-        if (group == 2)
-            tile_step(x + MR, w, dtype, true, MR, NV, sums);
-        w += w_stride;
-        x += group * MR;
-    }
-    if ((t->end - t->first) % group) /* half a group */
-        tile_step(x, w, dtype, false, MR, NV, sums);
+    add_places(t, dtype, MR, NV, sums);
     if (t->bias)
-        for (size_t i = 0; i < MR; i++)
-            for (size_t j = 0; j < NV; j++)
+        UNROLLED (i, MR)
+            UNROLLED (j, NV)
                 sums[i][j] = vec_add(sums[i][j], vec_load(t->bias + j * LANES));
-    for (size_t i = 0; i < MR; i++)
-        for (size_t j = 0; j < NV; j++)
+    UNROLLED (i, MR)
+        UNROLLED (j, NV)
             vec_store(t->y + i * t->y_stride + j * LANES, sums[i][j]);
 }
 

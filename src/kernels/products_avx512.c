@@ -4,7 +4,7 @@
 #include "pack_chunk_avx2.h"
 
 /* Eight rows by the three vectors of a panel: 24 accumulators of 32 registers. */
-enum { WIDE_ROWS = 8, TILE_ROWS = 8, TILE_VECS = 3 };
+enum { WIDE_ROWS = 8, TILE_ROWS = 8, TILE_VECS = 3, TURN_GROUPS = 8 };
 #define TILE_ROWS_OF(T, NV) T(1, NV) T(2, NV) T(3, NV) T(4, NV) T(5, NV) T(6, NV) T(7, NV) T(8, NV)
 #define TILE_SHAPES(T)      TILE_ROWS_OF(T, 3) TILE_ROWS_OF(T, 1)
 
