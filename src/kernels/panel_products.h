@@ -26,9 +26,10 @@ enum {
     TURN_LINES = 4 /* to read ahead in a turn, if there are not few rows */
 };
 
-/* A loop over a tile's sums: unrolled early, they live in registers and never in memory. */
-#ifdef __clang__
-#define UNROLLED(i, count) _Pragma("unroll") for (size_t i = 0; i < (count); i++)
+/* A loop over a tile's sums: unrolled early, they live in registers and never in memory.  Sanitizers
+ * take minutes over what is unrolled. */
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNROLLED(i, count) for (size_t i = 0; i < (count); i++)
 #else
 #define UNROLLED(i, count) _Pragma("GCC unroll 32") for (size_t i = 0; i < (count); i++)
 #endif
