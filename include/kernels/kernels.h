@@ -22,7 +22,11 @@ enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_COUNT };
 /* Whether no x (n) is an infinity or NaN. */
 bool all_finite(const float *x, size_t n);
 
-size_t dtype_bytes(enum dtype dtype);
+static inline size_t dtype_bytes(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_I8 ? 1 : 2;
+}
+
 const char *dtype_name(enum dtype dtype); /* "float32", "float16", "bfloat16", "int8" */
 
 enum layout {

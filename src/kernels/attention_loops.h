@@ -38,8 +38,7 @@ static void scores(const struct float_rows *keys, const float *q, float scale, f
         }
         if (whole < n) {
             const vec x = vec_load_part(q + whole, n - whole);
-#pragma GCC unroll 8
-            for (size_t i = 0; i < 8; i++)
+            UNROLLED (i, 8)
                 sums[i] = vec_fma(x, vec_load_part(k[i] + whole, n - whole), sums[i]);
         }
         vec_sums(sums, eight);
@@ -146,9 +145,7 @@ strip_tile(const struct strip_product *p, struct strip_tile t, const size_t MR, 
     const size_t y_stride = whole ? p->y_stride : NV * LANES;
     if (!whole)
         y = rest;
-/* Only what is indexed by constants alone stays in registers. */
-#pragma GCC unroll 8
-    for (size_t i = 0; i < MR; i++)
+    UNROLLED (i, MR)
         for (size_t j = 0; j < NV; j++)
             vec_store(y + i * y_stride + j * LANES, sums[i][j]);
     for (size_t i = 0; i < MR && !whole; i++)

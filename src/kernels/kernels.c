@@ -15,12 +15,6 @@ bool all_finite(const float *x, size_t n)
     return true;
 }
 
-size_t dtype_bytes(enum dtype dtype)
-{
-    static const size_t bytes[DTYPE_COUNT] = { 4, 2, 2, 1 };
-    return bytes[dtype];
-}
-
 const char *dtype_name(enum dtype dtype)
 {
     static const char *const names[DTYPE_COUNT] = { "float32", "float16", "bfloat16", "int8" };

@@ -44,6 +44,14 @@ int attention_check(const struct kernels *kernels, struct error *err);
 extern const struct product product_openblas; /* after blas_load() */
 int blas_load(struct error *err);             /* Errors: ERR_CONFIG.  One thread at a time. */
 
+/* A loop over sums in an array: unrolled early, what is indexed by constants alone lives in
+ * registers.  Sanitizers take minutes over that. */
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNROLLED(i, count) for (size_t i = 0; i < (count); i++)
+#else
+#define UNROLLED(i, count) _Pragma("GCC unroll 32") for (size_t i = 0; i < (count); i++)
+#endif
+
 /* Rows of x that stay in the L2 cache while the panels pass by. */
 enum { X_BLOCK_ROWS = 128 };
 

@@ -5,7 +5,8 @@
  *   TILE_ROWS, TILE_VECS  rows of x and vectors of columns in the tile of larger batches;
  *                         PANEL_COLUMNS is a multiple of TILE_VECS · LANES
  *   TURN_GROUPS           groups of places of k in a turn of a tile's loop.  A core that runs
- *                         another thread beside takes fewer instructions: few should be its own
+ *                         another thread beside begins fewer instructions, so a loop should have
+ *                         few but the products; 1: no turns
  *   tile_fma(a, b, sum)   vec_fma() as the tile wants it written
  *   scalar_fma(a, b, sum) one lane of it
  *
@@ -13,7 +14,7 @@
  * Every tile, chunk and layout keeps it, so an element's bits do not depend on who computes it.
  *
  * Few rows: one pass over the weights as they lie, memory read ahead of it.  Many rows: chunks of k
- * that stay in the L1 cache while all rows pass by; unfinished sums wait in y.  Weights in rows are
+ * that stay in the L1 cache while all rows pass by; unfinished sums wait.  Weights in rows are
  * packed chunk by chunk first. */
 
 #include "tile_columns.h"
@@ -25,14 +26,6 @@ enum {
     LINE_BYTES = 64,
     TURN_LINES = 4 /* to read ahead in a turn, if there are not few rows */
 };
-
-/* A loop over a tile's sums: unrolled early, they live in registers and never in memory.  Sanitizers
- * take minutes over what is unrolled. */
-#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNROLLED(i, count) for (size_t i = 0; i < (count); i++)
-#else
-#define UNROLLED(i, count) _Pragma("GCC unroll 32") for (size_t i = 0; i < (count); i++)
-#endif
 
 /* A tile's place: `rows` of x by vectors of columns, places first … end of k. */
 struct tile {
@@ -47,17 +40,6 @@ struct tile {
     const char *ahead; /* what to read ahead, and how many bytes of it at each group of k */
     size_t ahead_step;
 };
-
-/* panel_group() and the bytes of a column in a group, as constants. */
-static inline __attribute__((always_inline)) size_t group_of(enum dtype dtype)
-{
-    return dtype == DTYPE_BF16 ? 2 : 1;
-}
-
-static inline __attribute__((always_inline)) size_t group_bytes(enum dtype dtype)
-{
-    return dtype == DTYPE_F16 ? 2 : 4;
-}
 
 /* The columns' weights at place k; of a group of two, `w` holds both. */
 static inline __attribute__((always_inline)) vec weights_at(const char *w, size_t j,
@@ -101,9 +83,11 @@ static inline __attribute__((always_inline)) void
 take_turns(const struct tile *t, enum dtype dtype, const size_t MR, const size_t NV,
            const size_t groups, const size_t lines, struct place *at, float_sums sums)
 {
-    const size_t group = group_of(dtype);
-    /* A constant where panels are whole, so that a turn adds up no addresses. */
-    const size_t w_stride = NV == STEP_VECS ? t->w_stride : PANEL_COLUMNS * group_bytes(dtype);
+    const size_t group = panel_group(dtype);
+    /* Only narrower panels have tiles of STEP_VECS; else a constant, so that a turn adds up no
+     * addresses. */
+    const size_t w_stride =
+        NV == STEP_VECS ? t->w_stride : PANEL_COLUMNS * group * dtype_bytes(dtype);
     for (; at->left >= groups; at->left -= groups) {
         UNROLLED (i, groups) {
             for (size_t line = i * lines / groups; line < (i + 1) * lines / groups; line++)
@@ -123,13 +107,13 @@ static inline __attribute__((always_inline)) void add_places(const struct tile *
                                                              const size_t MR, const size_t NV,
                                                              float_sums sums)
 {
-    const size_t group = group_of(dtype);
-    const size_t lines = (NV * LANES * group_bytes(dtype) + LINE_BYTES - 1) / LINE_BYTES;
+    const size_t group = panel_group(dtype), bytes = NV * LANES * group * dtype_bytes(dtype);
+    const size_t lines = (bytes + LINE_BYTES - 1) / LINE_BYTES;
     struct place at = { .x = t->x + t->first * MR,
                         .w = t->w + t->first / group * t->w_stride,
                         .ahead = t->ahead,
                         .left = (t->end - t->first) / group };
-    if (NV <= TILE_VECS) {
+    if (TURN_GROUPS > 1 && NV <= TILE_VECS) {
         if (t->ahead_step * TURN_GROUPS <= TURN_LINES * LINE_BYTES)
             take_turns(t, dtype, MR, NV, TURN_GROUPS, TURN_LINES, &at, sums);
         take_turns(t, dtype, MR, NV, TURN_GROUPS, TURN_GROUPS * lines, &at, sums);

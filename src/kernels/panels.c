@@ -5,11 +5,6 @@
 
 #include "kernels_internal.h"
 
-size_t panel_group(enum dtype dtype)
-{
-    return dtype == DTYPE_I8 ? 4 : dtype == DTYPE_BF16 ? 2 : 1;
-}
-
 static size_t fill_up(size_t count, size_t step)
 {
     return (count + step - 1) / step * step;

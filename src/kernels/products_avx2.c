@@ -6,8 +6,7 @@
 /* Two rows by six vectors, or four by three: 12 accumulators, the weights and one x fit the 16
  * registers. */
 enum { WIDE_ROWS = 2, TILE_ROWS = 4, TILE_VECS = 3, TURN_GROUPS = 8 };
-#define TILE_SHAPES(T)                                                                             \
-    T(1, 6) T(2, 6) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(1, 2) T(2, 2) T(3, 2) T(4, 2)
+#define TILE_SHAPES(T) T(1, 6) T(2, 6) T(2, 3) T(3, 3) T(4, 3) T(1, 2) T(2, 2) T(3, 2) T(4, 2)
 
 /* Written out, in this order: the compiler would spill sums to keep weights it can load again. */
 static inline vec tile_fma(vec a, vec b, vec sum)

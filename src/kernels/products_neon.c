@@ -5,7 +5,7 @@
 
 /* One row by the twelve vectors of a panel, or four by six: 24 sums of 32 registers. */
 enum { WIDE_ROWS = 1, TILE_ROWS = 4, TILE_VECS = 6, TURN_GROUPS = 8 };
-#define TILE_SHAPES(T) T(1, 12) T(1, 6) T(2, 6) T(3, 6) T(4, 6) T(1, 4) T(2, 4) T(3, 4) T(4, 4)
+#define TILE_SHAPES(T) T(1, 12) T(2, 6) T(3, 6) T(4, 6) T(1, 4) T(2, 4) T(3, 4) T(4, 4)
 
 /* Written out, in this order: the compiler would spill sums. */
 static inline vec tile_fma(vec a, vec b, vec sum)

@@ -10,7 +10,7 @@ static void pack_chunk(const struct matrix *w, size_t first, size_t width, size_
 }
 
 enum { WIDE_ROWS = 1, TILE_ROWS = 4, TILE_VECS = 1, TURN_GROUPS = 1 };
-#define TILE_SHAPES(T) T(1, 6) T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(1, 2) T(2, 2) T(3, 2) T(4, 2)
+#define TILE_SHAPES(T) T(1, 6) T(2, 1) T(3, 1) T(4, 1) T(1, 2) T(2, 2) T(3, 2) T(4, 2)
 
 static inline vec tile_fma(vec a, vec b, vec sum)
 {

@@ -96,15 +96,10 @@ static inline vec vec_load_low(const uint32_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)p), 16));
 }
 
-/* The mask stays in memory: tiles have no register for it. */
 static inline vec vec_load_high(const uint32_t *p)
 {
-    static const _Alignas(32)
-        uint32_t high[LANES] = { 0xffff0000, 0xffff0000, 0xffff0000, 0xffff0000,
-                                 0xffff0000, 0xffff0000, 0xffff0000, 0xffff0000 };
-    __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
-    __asm__("vpand %1, %0, %0" : "+x"(pairs) : "m"(*(const __m256i *)high));
-    return _mm256_castsi256_ps(pairs);
+    const __m256i high = _mm256_set1_epi32((int)0xffff0000);
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)p), high));
 }
 
 static inline vec vec_sub(vec a, vec b)
