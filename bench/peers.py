@@ -6,7 +6,8 @@
 A contestant is one process per setting and number of threads.  Repetitions take turns (A B C A B C
 ...) and are long enough to be timed; each waits, for a bounded time, until the machine is quiet.
 Repetitions during which others kept more than a tenth of a core busy are left out where enough
-others remain; the medians are of the rest.
+others remain; the medians are of the rest.  Before each turn limits.c says what the machine can do
+at that time.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import tempfile
 from common import (HERE, PRECISIONS, Foreign, Results, add_arguments, clean_environment,
                     cpu_seconds, median, memory_mb, models, names, parsed, say, seqd_folder,
                     wait_for_quiet)
+from limits import job_seconds, machine_limits
 
 REPETITION_SECONDS = 0.25
 REPLY_SECONDS = 900
@@ -31,6 +33,7 @@ CONTESTANTS = (
     "ct2-f32 ct2-int8 ort-f32 ort-int8"
 ).split()
 NEW = 64
+LIMITS = [("float32", False), ("float32", True), ("bfloat16", True), ("int8", False)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +207,18 @@ def start(model, threads, asked, results):
     return running
 
 
+def write_limits(cell, model, sources, readings, where, results):
+    """What the machine allowed, by the medians of its readings during the cell."""
+    rates = {key: median(reading[key] for reading in readings) for key in readings[0]}
+    lengths, new = [len(row) for row in sources], 0 if cell.encodes else cell.new
+    for precision, screened in LIMITS:
+        if screened and (cell.encodes or cell.beams > 1):
+            continue
+        seconds = job_seconds(model.config, rates, lengths, new, cell.beams, precision, screened)
+        results.write({"record": "limit", **where, "precision": precision, "screened": screened,
+                       "tokens_per_second": round(cell.tokens(sources) / seconds, 1), **rates})
+
+
 def run_cell(cell, model, threads, running, asked, results):
     sources, entries = model.rows(*cell.rows), []
     where = {"model": model.name, "threads": threads, "workload": cell.workload,
@@ -225,12 +240,16 @@ def run_cell(cell, model, threads, running, asked, results):
 
     for contestant in list(running):
         attempt(contestant, lambda: entries.append(Entry(contestant, cell, sources)))
+    readings = []
     for turn in range(2 * asked.rounds):
+        readings.append(machine_limits(asked.seqd, threads))
         entries = [entry for entry in entries if entry.contestant in running]
         if turn >= asked.rounds and all(len(e.clean()) >= asked.rounds for e in entries):
             break
         for entry in entries:
             attempt(entry.contestant, lambda: entry.repetition(asked.quiet))
+    if all(readings):
+        write_limits(cell, model, sources, readings, where, results)
     for entry in entries:
         if entry.contestant not in running:
             continue

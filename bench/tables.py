@@ -36,7 +36,9 @@ NOTES = {
     "engine": "Tokens per second, medians; in brackets seqd's over the fastest peer of the same "
               "precision in the same run (bfloat16: of the fastest at bfloat16 or float32). "
               "P×T: P parts of the job at the same time, T threads each; of a peer the better "
-              "setting counts. `~`: others kept more than a tenth of a core busy.",
+              "setting counts. `~`: others kept more than a tenth of a core busy. *limit*: what "
+              "this machine allowed at that time, if nothing but reading the weights and "
+              "multiplying by them took time (bench/limits.py).",
     "serve": "Generated tokens per second; p50 / p95 / p99 of the latency in ms; in brackets "
              "seqd's tokens per second, and its p99, over the best peer's of the same precision. "
              "Peers: a pool with a call a request; a queue that makes batches, one a core or one "
@@ -97,7 +99,24 @@ def step_ms(cells):
     return 1000 * (whole["seconds"] - short["seconds"]) / 48 if whole and short else None
 
 
-def engine_table(lines):
+def limit_rows(limits, lines, cases):
+    """What the machine allows, in brackets over the fastest peer at that precision."""
+    rows = []
+    for (precision, screened), own in by(limits, "precision", "screened").items():
+        if not any(line["precision"] == precision for line in lines):
+            continue
+        cells = {}
+        for line in own:
+            peers = [p["tokens_per_second"] for p in lines if p["case"] == line["case"]
+                     and not is_seqd(p) and p["precision"] in comparable(precision)]
+            times = f" (×{line['tokens_per_second'] / max(peers):.2f})" if peers else ""
+            cells[line["case"]] = number(line["tokens_per_second"]) + times
+        name = f"*limit, {precision}{', screened' * screened}*"
+        rows.append([name, "", *(cells.get(case, "") for case in cases), "", "", ""])
+    return rows
+
+
+def engine_table(lines, limits):
     cases = [case for (case,) in by(lines, "case") if case != "B=1, 16 new"]
     cells = {case: by(lines, "case")[case,] for case in cases}
     rows, steps = [], []
@@ -110,6 +129,7 @@ def engine_table(lines):
         row += [number(step) if step and step > 0 else "", number(1000 * own[0]["ready_seconds"]),
                 number(max(line["anonymous_mb"] for line in own))]
         rows.append(row)
+    rows += limit_rows(limits, lines, cases)
     head = ["", "P×T", *cases, "ms a step, B=1", "ready, ms", "anonymous memory, MB"]
     if not any(steps):
         at = head.index("ms a step, B=1")
@@ -130,18 +150,19 @@ def agreement(lines):
             f"{worst['case']}).", ""]
 
 
-def engines(lines):
+def engines(lines, limits):
     text = []
     for (model, threads), own in by(lines, "model", "threads").items():
+        allowed = by(limits, "model", "threads")[model, threads]
         generating = [line for line in own if line["workload"] != "encode"]
         encoding = [line for line in own if line["workload"] == "encode"]
         plural = "thread" if threads == 1 else "threads"
         if generating:
             text += [f"**{model}, {threads} {plural}**: source 32, 64 new tokens", ""]
-            text += engine_table(generating) + agreement(generating)
+            text += engine_table(generating, allowed) + agreement(generating)
         if encoding:
             text += [f"**{model}, {threads} {plural}, encoder alone**: rows × tokens", ""]
-            text += engine_table(encoding)
+            text += engine_table(encoding, allowed)
     return text
 
 
@@ -239,7 +260,8 @@ def section(paths, cpu=False):
             machine = machine_words(run["machine"])
             text += [f"### {machine}", ""]
         text += run_words(run, lines)
-        for record, make in (("engine", engines), ("serve", servers)):
+        limits = [line for line in lines if line["record"] == "limit"]
+        for record, make in (("engine", lambda own: engines(own, limits)), ("serve", servers)):
             own = [line for line in lines if line["record"] == record]
             if cpu and record == "engine":
                 own = list(map(per_cpu_second, own))
