@@ -24,6 +24,19 @@ mkdir -p $build/crashes
 TMPDIR=$(mktemp -d /dev/shm/seqd-fuzz.XXXXXX 2>/dev/null || mktemp -d) # files cost least there
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
+
+# Words that a target's readers look for, as JSON has them.
+words_of() {
+    local sources='src/model/*.c src/search/*.c'
+    case $1 in
+    request) sources='src/http/*.c src/search/*.c' ;;
+    vocabulary) sources='src/text/*.c' ;;
+    settings | keys) return ;;
+    esac
+    # shellcheck disable=SC2086
+    grep -ohE '"[A-Za-z][A-Za-z0-9_.]{2,}"' $sources | sort -u | sed 's/"/\\"/g; s/.*/"&"/'
+}
+
 [ $# -gt 0 ] || set -- safetensors shard_index config model packed request settings keys vocabulary
 for target; do
     "$clang" -std=c17 -D_GNU_SOURCE -Iinclude -g -O1 -pthread $flags \
@@ -32,9 +45,10 @@ for target; do
     mkdir -p "$build/corpus/$target"
     words=tests/fuzz/$target.dict
     [ -e "$words" ] || words=tests/fuzz/words.dict
+    { cat "$words" && words_of "$target"; } >"$build/$target.dict"
     echo "fuzz_$target: ${FUZZ_SECONDS:-60} s"
     "$build/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-60}" -max_len=16384 -timeout=5 \
-        -dict="$words" -print_final_stats=1 -verbosity=0 \
+        -dict="$build/$target.dict" -print_final_stats=1 -verbosity=0 \
         -artifact_prefix="$build/crashes/$target-" "$build/corpus/$target" \
         "tests/fuzz/corpus/$target"
 done

@@ -72,11 +72,16 @@ static const char *const fuzz_files[] = {
     "1_Pooling/config.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
+    "2_Dense/config.json",
+    "2_Dense/model.safetensors",
     "model.safetensors",
     PACK_FILE_NAME,
     "vocab.json",
 };
-enum { FUZZ_FILES = sizeof fuzz_files / sizeof *fuzz_files, FUZZ_TEXTS = 6 };
+enum { FUZZ_FILES = sizeof fuzz_files / sizeof *fuzz_files, FUZZ_TEXTS = 7 };
+
+static const char *const fuzz_folders[] = { "1_Pooling", "2_Dense" };
+enum { FUZZ_FOLDERS = sizeof fuzz_folders / sizeof *fuzz_folders };
 
 static inline void fuzz_remove_file(const char *name)
 {
@@ -89,7 +94,8 @@ static inline void fuzz_remove_folder(void)
 {
     for (size_t i = 0; i < FUZZ_FILES; i++)
         fuzz_remove_file(fuzz_files[i]);
-    fuzz_remove_file("1_Pooling");
+    for (size_t i = 0; i < FUZZ_FOLDERS; i++)
+        fuzz_remove_file(fuzz_folders[i]);
     remove(fuzz_folder);
 }
 
@@ -113,8 +119,10 @@ static inline const struct kernels *fuzz_start(void)
         return &kernels;
     assert(kernels_init(&kernels, "portable", "own", &err) == 0);
     fuzz_make_folder();
-    snprintf(path, sizeof path, "%s/1_Pooling", fuzz_folder);
-    assert(mkdir(path, 0700) == 0);
+    for (size_t i = 0; i < FUZZ_FOLDERS; i++) {
+        snprintf(path, sizeof path, "%s/%s", fuzz_folder, fuzz_folders[i]);
+        assert(mkdir(path, 0700) == 0);
+    }
     log_set_level(LOG_NONE);
     return &kernels;
 }
@@ -142,7 +150,8 @@ static inline void fuzz_write_text(const char *name, const uint8_t **bytes, size
     *count -= used;
 }
 
-/* The texts of a folder, in the order of the list above, with form feeds between them. */
+/* The texts of a folder, in the order of the list above, with form feeds between them, and the
+ * weights of its Dense or LayerNorm module. */
 static inline int fuzz_config(const uint8_t *bytes, size_t count)
 {
     const struct kernels *kernels = fuzz_start();
@@ -152,6 +161,7 @@ static inline int fuzz_config(const uint8_t *bytes, size_t count)
     struct error err = { 0 };
     for (size_t i = 0; i < FUZZ_TEXTS; i++)
         fuzz_write_text(fuzz_files[i], &bytes, &count);
+    fuzz_write(fuzz_files[FUZZ_TEXTS], bytes, count);
     if (config_read(&config, &defaults, fuzz_folder, &err) < 0) {
         assert(err.code != ERR_NONE && err.message[0]);
         return 0;
