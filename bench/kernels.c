@@ -59,7 +59,7 @@ static void measure(const struct kernels *kernels, const struct gemm *gemm, cons
     for (int r = 0; r < REPETITIONS; r++) {
         uint64_t begin = clock_ns();
         for (int i = 0; i < calls; i++)
-            product->prepare(x, M, K, prepared);
+            product->prepare(x, M, K, prepared, 0, 1);
         seconds[0][r] = (double)(clock_ns() - begin) * 1e-9 / calls;
         begin = clock_ns();
         for (int i = 0; i < calls; i++)

@@ -43,7 +43,7 @@ struct matrix {
 };
 
 /* y (M, N) = x (M, K) · wᵀ + bias, for the output columns first … end−1 only: threads share one
- * product by columns.  w is (N, K); y has a row stride in floats.  bias may be NULL.
+ * product by columns.  w is (N, K), K at least 1; y has a row stride in floats.  bias may be NULL.
  * `first` is a multiple of PANEL_COLUMNS, and so is `end` unless it is N. */
 struct gemm {
     const void *x; /* as prepare() of the same product left it for M and K */
@@ -62,8 +62,8 @@ size_t prepared_bytes(size_t M, size_t K);
 struct product {
     /* out (prepared_bytes) = the rows x (M, K) in the order in which gemm() reads them; for int8
      * weights as integers of 8 bits and a scale for each row, max |x| / 127, which is NaN if the
-     * row has an infinity or NaN. */
-    void (*prepare)(const float *x, size_t M, size_t K, void *out);
+     * row has an infinity or NaN.  Part 0 … parts−1 of it: threads share the rows. */
+    void (*prepare)(const float *x, size_t M, size_t K, void *out, size_t part, size_t parts);
     void (*gemm)(const struct gemm *product);
 };
 
@@ -101,6 +101,7 @@ struct float_rows {
     size_t stride; /* in floats */
     const int32_t *path;
     size_t count, width;
+    const float *ahead; /* rows that are read next, by the same path and stride: fetched; or NULL */
 };
 
 /* Strips: a matrix (K, N) as pieces of STRIP_COLUMNS columns, the last one filled up with zeros; a

@@ -93,7 +93,7 @@ int attention_check(const struct kernels *kernels, struct error *err)
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (size_t count = 1; count <= COUNT_MAX; count++) {
             fill_sample(&s, count);
-            struct float_rows rows = { s.rows, STRIDE, s.path, count, widths[i] };
+            struct float_rows rows = { s.rows, STRIDE, s.path, count, widths[i], s.rows };
             bool right = query_is_right(kernels, &s, &rows);
             rows.path = NULL;
             right = right && query_is_right(kernels, &s, &rows) && row_is_right(kernels, &s, &rows);

@@ -17,6 +17,16 @@ static inline const float *row_at(const struct float_rows *rows, size_t j)
     return rows->data + (rows->path ? (size_t)rows->path[j] : j) * rows->stride;
 }
 
+/* Row j of what is read next. */
+static inline void read_ahead(const struct float_rows *rows, size_t j)
+{
+    if (!rows->ahead)
+        return;
+    const float *row = rows->ahead + (rows->path ? (size_t)rows->path[j] : j) * rows->stride;
+    for (size_t i = 0; i < rows->width; i += LINE_BYTES / sizeof *row)
+        __builtin_prefetch(row + i);
+}
+
 /* Eight keys at a time: a single one would wait for its own sums.  What the last eight lack is
  * computed twice and dropped. */
 static void scores(const struct float_rows *keys, const float *q, float scale, float *out)
@@ -31,6 +41,8 @@ static void scores(const struct float_rows *keys, const float *q, float scale, f
             k[i] = row_at(keys, j + (i < count ? i : count - 1));
             sums[i] = vec_zero();
         }
+        for (size_t i = 0; i < count; i++)
+            read_ahead(keys, j + i);
         for (size_t c = 0; c < whole; c += LANES) {
             const vec x = vec_load(q + c);
             for (size_t i = 0; i < 8; i++)
@@ -58,6 +70,8 @@ static inline __attribute__((always_inline)) void mix_columns(const struct float
     for (size_t j = 0; j < values->count; j++) {
         const float *v = row_at(values, j) + first;
         const vec weight = vec_set(weights[j]);
+        if (first == 0)
+            read_ahead(values, j);
         for (size_t i = 0; i < NV; i++)
             sums[i] = vec_fma(weight, vec_load(v + i * LANES), sums[i]);
     }

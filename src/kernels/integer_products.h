@@ -127,7 +127,7 @@ add_groups(const struct integer_tile *t, const size_t MR, const size_t NV, tile_
     const size_t ahead_step = t->ahead_step, w_stride = t->w_stride;
     for (size_t left = t->groups; left > 0; left--) {
         int_weights weights[PANEL_COLUMNS / INT_COLUMNS];
-        for (size_t line = 0; line < NV * INT_COLUMNS * 4; line += 64)
+        for (size_t line = 0; line < NV * INT_COLUMNS * 4; line += LINE_BYTES)
             __builtin_prefetch(ahead + line);
         for (size_t j = 0; j < NV; j++)
             weights[j] = ints_weights(w + j * INT_COLUMNS * 4);
@@ -319,13 +319,14 @@ static struct excess *prepare_row(const float *x, size_t K, const struct integer
     return excess;
 }
 
-static void prepare_integers(const float *x, size_t M, size_t K, void *out)
+static void prepare_integers(const float *x, size_t M, size_t K, void *out, size_t part,
+                             size_t parts)
 {
     const struct integer_rows all = integer_rows(out, M, K);
-    for (size_t m = 0, rows; m < M; m += rows) {
+    for (size_t m = 0, rows, tile = 0; m < M; m += rows, tile++) {
         struct excess *excess = PAIRS_BOUNDED ? all.excess + m * all.K / 4 : NULL;
         rows = tile_rows(block_left(m, M), INT_ROWS);
-        for (size_t i = 0; i < rows; i++)
+        for (size_t i = 0; i < rows && tile % parts == part; i++)
             excess = prepare_row(x + (m + i) * K, K, &all, m + i, rows,
                                  all.elements + m * all.K + i * 4, excess);
     }

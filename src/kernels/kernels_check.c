@@ -54,7 +54,7 @@ static int check_product(const struct kernels *kernels, const struct matrix *w, 
     assert(prepared_bytes(M, K) <= sizeof prepared && M * N <= Y_MAX);
     for (size_t i = 0; i < M * N; i++)
         y[i] = NAN;
-    product->prepare(x, M, K, prepared);
+    product->prepare(x, M, K, prepared, 0, 1);
     product->gemm(&(struct gemm){
         .x = prepared, .M = M, .w = *w, .bias = bias, .y = y, .y_stride = N, .end = N });
     for (size_t m = 0; m < M; m++) {

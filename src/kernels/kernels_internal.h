@@ -52,6 +52,8 @@ int blas_load(struct error *err);             /* Errors: ERR_CONFIG.  One thread
 #define UNROLLED(i, count) _Pragma("GCC unroll 32") for (size_t i = 0; i < (count); i++)
 #endif
 
+enum { LINE_BYTES = 64 }; /* of a cache: what one prefetch brings */
+
 /* Rows of x that stay in the L2 cache while the panels pass by. */
 enum { X_BLOCK_ROWS = 128 };
 

@@ -23,7 +23,6 @@ enum {
     CHUNK = 128, /* places of k */
     PANEL_VECS = PANEL_COLUMNS / LANES,
     STEP_VECS = PANEL_STEP / LANES,
-    LINE_BYTES = 64,
     TURN_LINES = 4 /* to read ahead in a turn, if there are not few rows */
 };
 
@@ -205,7 +204,7 @@ static void gemm_panel(const struct gemm *g, size_t m, size_t M, size_t n)
     struct tile t = { .x = (const float *)g->x + m * K, .y = sums, .y_stride = PANEL_COLUMNS };
     if (g->bias)
         memcpy(bias, g->bias + n, columns * sizeof *bias);
-    for (size_t k = 0; k < K || k == 0; k += chunk) {
+    for (size_t k = 0; k < K; k += chunk) {
         t.first = k;
         t.end = K - k < chunk ? K : k + chunk;
         t.sums = k == 0 ? NULL : sums;
@@ -242,12 +241,15 @@ static void gemm_floats(const struct gemm *g)
 }
 
 /* Tile after tile; within a tile k after k, of each the rows. */
-static void prepare_floats(const float *x, size_t M, size_t K, void *prepared)
+static void prepare_floats(const float *x, size_t M, size_t K, void *prepared, size_t part,
+                           size_t parts)
 {
-    float *out = prepared;
-    for (size_t m = 0, rows; m < M; m += rows, out += rows * K) {
+    for (size_t m = 0, rows, tile = 0; m < M; m += rows, tile++) {
         const float *from = x + m * K;
+        float *out = (float *)prepared + m * K;
         rows = tile_rows(block_left(m, M), TILE_ROWS);
+        if (tile % parts != part)
+            continue;
         if (rows == TILE_ROWS)
             for (size_t k = 0; k < K; k++)
                 for (size_t i = 0; i < TILE_ROWS; i++)

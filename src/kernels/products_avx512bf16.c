@@ -120,11 +120,12 @@ static void gemm_bf16(const struct gemm *g)
 }
 
 /* Tiles of TILE_ROWS rows, the last one smaller; in a tile pair after pair, of each the rows. */
-static void prepare_bf16(const float *x, size_t M, size_t K, void *prepared)
+static void prepare_bf16(const float *x, size_t M, size_t K, void *prepared, size_t part,
+                         size_t parts)
 {
     uint16_t *out = prepared;
     const size_t places = (K + 1) / 2 * 2;
-    for (size_t m = 0; m < M; m++) {
+    for (size_t m = part; m < M; m += parts) {
         const size_t first = m / TILE_ROWS * TILE_ROWS;
         const size_t rows = M - first < TILE_ROWS ? M - first : TILE_ROWS;
         uint16_t *to = out + first * places + (m - first) * 2;

@@ -27,7 +27,7 @@ static inline void store_columns(float *p, size_t j, size_t columns, vec v)
 static inline __attribute__((always_inline)) void
 fetch_outputs(const float *y, size_t stride, const size_t rows, const size_t columns)
 {
-    enum { LINE = 64 / sizeof(float) };
+    enum { LINE = LINE_BYTES / sizeof(float) };
     for (size_t i = 0; i < rows; i++) {
         for (size_t column = LINE - 1; column < columns; column += LINE)
             __builtin_prefetch(y + i * stride + column, 1);

@@ -140,7 +140,7 @@ struct row_head {
 static struct float_rows head_keys(const struct row_head *h)
 {
     const size_t K = h->attention->shape->key_width, H = h->attention->shape->heads;
-    return (struct float_rows){ h->row->k + h->head * K, H * K, NULL, h->row->S, K };
+    return (struct float_rows){ h->row->k + h->head * K, H * K, NULL, h->row->S, K, NULL };
 }
 
 static void open_head(struct row_head *h)
@@ -150,7 +150,7 @@ static void open_head(struct row_head *h)
     const size_t W = h->attention->shape->value_width, H = h->attention->shape->heads;
     const size_t S = row->S;
     const struct float_rows keys = head_keys(h);
-    const struct float_rows values = { row->v + h->head * W, H * W, NULL, S, W };
+    const struct float_rows values = { row->v + h->head * W, H * W, NULL, S, W, NULL };
     if (h->pass->model->config.attention_score != SCORE_ADDITIVE)
         kernels->pack_keys(&keys, h->at.keys);
     kernels->pack_values(&values, h->at.values);
@@ -261,14 +261,14 @@ void attention_store(const struct stack_shape *shape, const struct attention_cac
     }
 }
 
-/* weights (count) = softmax of the scores of one head. */
+/* weights (count) = softmax of the scores of one head; `ahead` as in struct float_rows. */
 static void query_weights(const struct pass *pass, const struct attention *attention,
                           const struct attention_query *query, size_t head, const float *keys,
-                          float *weights)
+                          const float *ahead, float *weights)
 {
     const struct model_config *c = &pass->model->config;
     const size_t K = attention->shape->key_width;
-    const struct float_rows rows = { keys, K, query->path, query->count, K };
+    const struct float_rows rows = { keys, K, query->path, query->count, K, ahead };
     const struct biases biases = head_biases(pass, attention, head);
     const float *q = query->q + head * K;
     if (c->attention_score == SCORE_ADDITIVE)
@@ -282,7 +282,7 @@ static void query_weights(const struct pass *pass, const struct attention *atten
 }
 
 /* All keys of a head are read, then all its values: a query after the first finds them in the
- * cache. */
+ * cache.  The first one has the other half fetched meanwhile: values, then the next head's keys. */
 void attention_queries(const struct pass *pass, const struct attention *attention,
                        const struct attention_cache *cache, const struct attention_query *queries,
                        size_t count, struct heads heads, void *scratch)
@@ -296,10 +296,14 @@ void attention_queries(const struct pass *pass, const struct attention *attentio
     for (size_t h = heads.first; h < heads.end; h++) {
         const float *keys = cache_keys(attention->shape, cache, h);
         const float *values = cache_values(attention->shape, cache, h);
+        const float *next = h + 1 < heads.end ? cache_keys(attention->shape, cache, h + 1) : NULL;
         for (size_t i = 0; i < count; i++)
-            query_weights(pass, attention, &queries[i], h, keys, weights + i * stride);
+            query_weights(pass, attention, &queries[i], h, keys, i == 0 ? values : NULL,
+                          weights + i * stride);
         for (size_t i = 0; i < count; i++) {
-            const struct float_rows rows = { values, W, queries[i].path, queries[i].count, W };
+            struct float_rows rows = { values, W, queries[i].path, queries[i].count, W, NULL };
+            if (i == 0)
+                rows.ahead = next;
             pass->kernels->mix(&rows, weights + i * stride, queries[i].out + h * W);
         }
     }

@@ -3,8 +3,9 @@
 #include "base/team.h"
 #include "kernels/panels.h"
 
-/* A product of fewer multiplications is done before a helper could begin. */
-enum { SHARED_PRODUCTS_MIN = 1 << 17 };
+/* A product of fewer multiplications is done before a helper could begin, and so are fewer numbers
+ * prepared. */
+enum { SHARED_PRODUCTS_MIN = 1 << 17, SHARED_NUMBERS_MIN = 1 << 13 };
 
 struct group {
     const struct product *products[PROJECTIONS_MAX];
@@ -32,6 +33,28 @@ static void share_group(void *context, size_t member, size_t members)
     }
 }
 
+/* Rows to prepare. */
+struct preparation {
+    const struct product *product;
+    const float *x;
+    size_t M, K;
+    void *out;
+};
+
+static void share_preparation(void *context, size_t member, size_t members)
+{
+    const struct preparation *p = context;
+    p->product->prepare(p->x, p->M, p->K, p->out, member, members);
+}
+
+static const void *prepare(const struct pass *pass, const struct product *product, const float *x,
+                           size_t M, size_t K)
+{
+    struct preparation p = { product, x, M, K, arena_take(pass->arena, prepared_bytes(M, K), 1) };
+    team_run(M * K < SHARED_NUMBERS_MIN ? NULL : pass->team, share_preparation, &p);
+    return p.out;
+}
+
 /* Rows that an earlier product of the group prepared alike; NULL: none. */
 static const void *prepared_before(const struct group *group, const struct projection *projections,
                                    size_t index)
@@ -54,11 +77,8 @@ void linear_group(const struct pass *pass, const struct projection *projections,
         const size_t K = linear->w.columns;
         group.products[i] = kernels_product(pass->kernels, &linear->w);
         const void *x = prepared_before(&group, projections, i);
-        if (!x) {
-            void *prepared = arena_take(pass->arena, prepared_bytes(M, K), 1);
-            group.products[i]->prepare(projections[i].x, M, K, prepared);
-            x = prepared;
-        }
+        if (!x)
+            x = prepare(pass, group.products[i], projections[i].x, M, K);
         group.gemms[i] = (struct gemm){ .x = x,
                                         .M = M,
                                         .w = linear->w,

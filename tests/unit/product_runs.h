@@ -78,7 +78,8 @@ static inline void multiply_columns(const struct kernels *kernels, const float *
 {
     const struct product *product = kernels_product(kernels, w);
     void *prepared = aligned(prepared_bytes(M, w->columns));
-    product->prepare(x, M, w->columns, prepared);
+    for (size_t part = 0; part < 3; part++)
+        product->prepare(x, M, w->columns, prepared, part, 3);
     product->gemm(&(struct gemm){ .x = prepared,
                                   .M = M,
                                   .w = *w,

@@ -101,7 +101,7 @@ static struct float_rows query_fill(struct query *x, size_t count, size_t width,
     x->path = fence_take(&x->fences[3], count * sizeof *x->path, at_end);
     for (size_t j = 0; j < count; j++)
         x->path[j] = (int32_t)(((count - 1 - j) * 2 + j / 3) % count);
-    return (struct float_rows){ x->data, stride, path ? x->path : NULL, count, width };
+    return (struct float_rows){ x->data, stride, path ? x->path : NULL, count, width, x->data };
 }
 
 static const float *row_at(const struct float_rows *rows, size_t j)
@@ -115,7 +115,9 @@ static void check_scores(const struct kernels *kernels, struct query *x,
     x->out = fence_floats(&x->fences[4], rows->count, at_end);
     kernels->scores(rows, x->q, 0.25f, x->out);
     for (size_t j = 0; j < rows->count; j++) {
-        const struct float_rows alone = { row_at(rows, j), rows->stride, NULL, 1, rows->width };
+        const struct float_rows alone = {
+            row_at(rows, j), rows->stride, NULL, 1, rows->width, NULL
+        };
         double sum = 0.0;
         float score;
         for (size_t i = 0; i < rows->width; i++)
@@ -181,7 +183,7 @@ static void check_path(const struct kernels *kernels, struct query *x,
     (void)at_end;
     for (size_t j = 0; j < rows->count; j++)
         memcpy(copy + j * rows->width, row_at(rows, j), rows->width * sizeof *copy);
-    const struct float_rows beside = { copy, rows->width, NULL, rows->count, rows->width };
+    const struct float_rows beside = { copy, rows->width, NULL, rows->count, rows->width, NULL };
     float out_beside[COUNT], mixed_beside[100];
     kernels->scores(rows, x->q, 3.0f, out);
     kernels->scores(&beside, x->q, 3.0f, out_beside);
@@ -214,7 +216,7 @@ static void check_product(const struct kernels *kernels, const struct fence fenc
     const float *w = fence_floats(&fences[1], (rows - 1) * stride + width, at_end);
     float *strips = fence_take(&fences[2], filled(N) * K * sizeof *strips, at_end);
     float *y = fence_floats(&fences[3], (M - 1) * y_stride + N, at_end);
-    const struct float_rows from = { w, stride, NULL, rows, width };
+    const struct float_rows from = { w, stride, NULL, rows, width, NULL };
     for (size_t i = 0; i < M - 1; i++)
         for (size_t j = N; j < y_stride; j++)
             y[i * y_stride + j] = 77.0f;

@@ -69,7 +69,7 @@ static const float *run_at(const struct kernels *kernels, const struct run *run,
         .end = N,
     };
     const struct product *product = kernels_product(kernels, &gemm.w);
-    product->prepare(x, M, K, (void *)(uintptr_t)gemm.x);
+    product->prepare(x, M, K, (void *)(uintptr_t)gemm.x, 0, 1);
     product->gemm(&gemm);
     if (rows && N > 1) /* instead of the last two */
         kernels->some_columns(x, &gemm.w, gemm.bias, (const int32_t[]){ 0, (int32_t)N - 1 }, 2,
@@ -122,7 +122,7 @@ static void only_the_columns_asked_for_are_written(void **state)
                                  .w = form_of(&forms[f], w, N, K, data),
                                  .y = y,
                                  .y_stride = STRIDE };
-            kernels_product(&tables[t], &gemm.w)->prepare(x, M, K, prepared);
+            kernels_product(&tables[t], &gemm.w)->prepare(x, M, K, prepared, 0, 1);
             for (gemm.first = 0; gemm.first < N; gemm.first += PANEL_COLUMNS) {
                 gemm.end = gemm.first + PANEL_COLUMNS < N ? gemm.first + PANEL_COLUMNS : N;
                 for (size_t i = 0; i < M * STRIDE; i++)
