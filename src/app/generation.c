@@ -20,6 +20,11 @@ struct generation *generation_create(struct configuration *config, struct error 
     if (credentials->keys)
         log_write(LOG_INFO, "%zu API keys from %s", keys_count(credentials->keys),
                   config->server.keys_file);
+    else if (!config->listen.loopback)
+        log_write(LOG_WARNING,
+                  "there are no keys (server.keys_file): everyone who can connect to %s may use "
+                  "the models",
+                  config->server.listen);
     generation->config = *config;
     *config = (struct configuration){ 0 };
     const struct configuration *own = &generation->config;

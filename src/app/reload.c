@@ -22,17 +22,26 @@ static char *printed(const struct config_key *key, const struct configuration *c
     return copy;
 }
 
-static void warn_of_fixed_keys(const struct configuration *now, const struct configuration *next)
+/* The next configuration has what is true, so what is checked of it is true as well: a daemon that
+ * others can reach does not lose its keys because it would listen elsewhere after a new start. */
+static int keep_fixed_keys(const struct configuration *now, struct configuration *next,
+                           struct error *err)
 {
-    for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys && rc == 0; i++) {
         const struct config_key *key = config_key_find(fixed_keys[i]);
         char *old = printed(key, now), *wanted = printed(key, next);
-        if (old && wanted && strcmp(old, wanted) != 0)
+        if (!old || !wanted) {
+            rc = error_set(err, ERR_NO_MEMORY, "no memory for %s", key->name);
+        } else if (strcmp(old, wanted) != 0) {
             log_write(LOG_WARNING, "%s stays %s: only a new start makes it %s", key->name, old,
                       wanted);
+            rc = config_key_set(key, next, old, now->origins[key - config_keys], key->name, err);
+        }
         mem_free(old);
         mem_free(wanted);
     }
+    return rc;
 }
 
 /* Who turned TLS on or off must not be served on as if nothing were said. */
@@ -53,7 +62,7 @@ static int read_again(struct configuration *config, const struct configuration *
     if (configuration_read(config, &command, invocation->argc, invocation->argv,
                            invocation->environment, err) < 0)
         return -1;
-    if (configuration_check_serving(config, err) < 0)
+    if (keep_fixed_keys(now, config, err) < 0 || configuration_check_serving(config, err) < 0)
         return -1;
     return check_tls_stays(now, config, err);
 }
@@ -65,10 +74,8 @@ struct generation *reload_open(const struct generation *current,
 {
     struct configuration config;
     struct generation *generation = NULL;
-    if (read_again(&config, &current->config, invocation, err) == 0) {
-        warn_of_fixed_keys(&current->config, &config);
+    if (read_again(&config, &current->config, invocation, err) == 0)
         generation = generation_create(&config, err);
-    }
     configuration_free(&config);
     if (!generation)
         return NULL;

@@ -137,6 +137,36 @@ with() { # KEY: curl options
     [ "$(status /v1/models)" = 200 ]
 }
 
+@test "the log warns where everyone may ask" {
+    daemon_start --model tests/kit/bart --listen 0.0.0.0:0 --server.allow_unauthenticated true
+    log_lines 'select(.level == "warning") | .message' | grep 'everyone who can connect to 0.0.0.0:0'
+    daemon_stop
+    daemon_start --model tests/kit/bart
+    [ -z "$(log_lines 'select(.level == "warning")')" ]
+}
+
+# The file may say another address; who can connect is still who could.
+@test "a daemon that others can reach keeps its keys, whatever address the file says now" {
+    local config=$BATS_TEST_TMPDIR/seqd.yaml
+    printf '#!/bin/sh\nshift 2 # --listen, which would win\nexec %s "$@"\n' "$SEQD" \
+        >"$BATS_TEST_TMPDIR/seqd"
+    chmod 700 "$BATS_TEST_TMPDIR/seqd"
+    SEQD=$BATS_TEST_TMPDIR/seqd
+    printf '%s\n' $one >"$keys"
+    printf 'server: {listen: "0.0.0.0:0", keys_file: %s}\n' "$keys" >"$config"
+    daemon_start --model tests/kit/bart --config "$config"
+    [ "$(status /v1/models)" = 401 ]
+    printf 'server: {listen: "127.0.0.1:0"}\n' >"$config"
+    reload bad
+    log_lines .message | grep 'server.listen is 0.0.0.0:0, which others can reach'
+    [ "$(status /v1/models)" = 401 ]
+    printf 'server: {listen: "127.0.0.1:0", keys_file: %s}\n' "$keys" >"$config"
+    reload good
+    printf 'server: {listen: "0.0.0.0:0", keys_file: %s}\n' "$keys" >"$config"
+    reload good
+    [ "$(log_lines .message | grep -c 'server.listen stays 0.0.0.0:0')" = 2 ]
+}
+
 # Waits until each client has begun and ended a request from now on.
 clients_go_on() {
     local i before
