@@ -173,6 +173,13 @@ static void average(_Atomic uint64_t *average, uint64_t value)
 /* Fewer rows at once say little about the pace of many, and are no crowd. */
 enum { CROWD_ROWS = 8 };
 
+/* By Little's law a request that comes now waits as many intervals as there are rows. */
+static void publish_wait(struct engine *engine)
+{
+    gauge_set(engine->metrics.expected_wait,
+              (double)(engine->row_count * engine->row_interval_ns) / 1e9);
+}
+
 /* What the next rows can expect.  The time between two ends counts only in a crowd, and not that
  * before this row came: else it is the clients' pace and not the engine's. */
 static void observe_end(struct engine *engine, const struct row *row)
@@ -188,14 +195,25 @@ static void observe_end(struct engine *engine, const struct row *row)
         average(&engine->row_interval_ns, row->ended_ns - since);
 }
 
-/* A request that would end too late takes time from those that would not: better to say so now.
- * By Little's law it takes as many intervals as there are rows with it.  As long as nothing is
- * known of the pace, everything is let in. */
+/* A crowd of which no row ends in time teaches nothing by its ends, and the next one would fare the
+ * same.  So a row whose time is over, with no row ended since it was taken, says that `rows` rows
+ * are too many for a worker; twice what is certain, since the next ones shall end. */
+void engine_observe_late(struct engine *engine, const struct row *row, size_t rows)
+{
+    if (row->request->cancelled != ERR_DEADLINE || rows < CROWD_ROWS ||
+        engine->last_end_ns >= row->taken_ns)
+        return;
+    const uint64_t interval = 2 * (clock_ns() - row->taken_ns) / (rows * engine->config.workers);
+    if (interval > engine->row_interval_ns)
+        engine->row_interval_ns = interval;
+}
+
+/* A request that would end too late takes time from those that would not: better to say so now.  As
+ * long as nothing is known of the pace, everything is let in. */
 static int check_wait(struct engine *engine, const struct request *request, struct error *err)
 {
     const size_t others = engine->row_count;
-    const uint64_t ends_ns = (others + request->row_count) *
-                             atomic_load_explicit(&engine->row_interval_ns, memory_order_relaxed);
+    const uint64_t ends_ns = (others + request->row_count) * engine->row_interval_ns;
     const uint64_t now = clock_ns();
     const uint64_t left_ns = request->deadline_ns > now ? request->deadline_ns - now : 0;
     if (others < CROWD_ROWS || ends_ns <= left_ns - left_ns / 4)
@@ -222,6 +240,7 @@ int engine_submit(struct engine *engine, struct request *request, struct error *
         atomic_fetch_sub(&engine->row_count, request->row_count);
         goto refuse;
     }
+    publish_wait(engine);
     wakeup_ring(engine->wakeup);
     return 0;
 
@@ -270,6 +289,7 @@ void engine_end_row(struct engine *engine, struct row *row)
     struct request *request = row->request;
     row->ended_ns = clock_ns();
     observe_end(engine, row);
+    publish_wait(engine);
     count_sequences(&engine->metrics, row);
     if (atomic_fetch_sub(&request->rows_left, 1) > 1)
         return;

@@ -92,6 +92,7 @@ struct lane {
     struct task *tasks; /* all there can be; free ones are listed */
     struct task **free_tasks;
     size_t free_count, task_max;
+    size_t crowd;      /* tasks at the beginning of the step */
     int32_t *identity; /* 0, 1, 2 …: the path of a lone hypothesis */
 };
 
@@ -133,6 +134,8 @@ void lane_fail(struct lane *lane, struct task *task, const struct error *error);
 
 /* A row has ended, wherever it was; the last one completes its request. */
 void engine_end_row(struct engine *engine, struct row *row);
+/* A row that was taken is given up, `rows` at once in its lane. */
+void engine_observe_late(struct engine *engine, const struct row *row, size_t rows);
 /* What a row that is given up means for its request: an error, or, if it may, a partial answer. */
 void engine_give_up_row(struct engine *engine, struct row *row);
 

@@ -110,6 +110,11 @@ void engine_metrics_init(struct engine_metrics *m, struct metrics *registry, con
     init_histograms(m);
     m->queue_sequences =
         metrics_gauge(registry, "seqd_queue_sequences", "Rows that wait.", m->model_label);
+    m->expected_wait =
+        metrics_gauge(registry, "seqd_expected_wait_seconds",
+                      "What a request that comes now would wait for, judged by the "
+                      "pace of the last crowd; 0: nobody waits, or no pace is known.",
+                      m->model_label);
     m->active_sequences =
         metrics_gauge(registry, "seqd_active_sequences",
                       "Hypotheses of admitted rows; a row to encode is one.", m->model_label);

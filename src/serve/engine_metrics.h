@@ -14,7 +14,7 @@ struct engine_metrics {
     struct histogram *queue_wait, *encode_duration, *step_duration, *first_token;
     struct histogram *inter_token, *source_tokens, *sequence_tokens;
     struct histogram *batch_sequences[2], *batch_tokens[2]; /* by enum engine_phase */
-    struct gauge *queue_sequences, *active_sequences, *kv_cache_bytes;
+    struct gauge *queue_sequences, *active_sequences, *kv_cache_bytes, *expected_wait;
 };
 
 enum engine_phase { PHASE_ENCODE, PHASE_DECODE };

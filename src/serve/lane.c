@@ -253,6 +253,7 @@ void lane_give_up_task(struct lane *lane, struct task *task)
         mem_free(*weights);
         *weights = NULL;
     }
+    engine_observe_late(lane->engine, task->row, lane->crowd);
     engine_give_up_row(lane->engine, release(lane, task));
 }
 
@@ -281,6 +282,7 @@ static bool drop_pass(struct lane *lane, struct encode_pass *pass)
 bool lane_drop_off(struct lane *lane)
 {
     bool dropped = false;
+    lane->crowd = lane->task_max - lane->free_count;
     for (size_t i = 0; i < ENCODE_PASSES; i++)
         dropped = drop_pass(lane, &lane->passes[i]) || dropped;
     struct row *row = queue_take_off(&lane->engine->queue);

@@ -96,8 +96,9 @@ seqd_x_bucket{a="c",le="1.0"} 2\nseqd_x_bucket{a="c",le="+Inf"} 2\nseqd_x_count{
         batch_sequences batch_tokens sequence_source_tokens sequence_generated_tokens; do
         grep -qx "seqd_$name histogram" "$BATS_TEST_TMPDIR/types"
     done
-    for name in queue_sequences queue_limit_sequences active_sequences active_sequences_limit \
-        kv_cache_bytes kv_cache_limit_bytes model_mapped_bytes model_info http_connections \
+    for name in queue_sequences queue_limit_sequences expected_wait_seconds active_sequences \
+        active_sequences_limit kv_cache_bytes kv_cache_limit_bytes model_mapped_bytes model_info \
+        http_connections \
         cpu_budget_cores ready worker_last_step_timestamp_seconds build_info \
         config_last_reload_successful config_last_reload_success_timestamp_seconds; do
         grep -qx "seqd_$name gauge" "$BATS_TEST_TMPDIR/types"
@@ -239,8 +240,8 @@ flood() { # STATUSES
     scrape >"$BATS_TEST_TMPDIR/first"
     there() { grep -qxF "$1" "$BATS_TEST_TMPDIR/first" || fail "no $1"; }
     for model in vanilla_post kit bert; do
-        for name in queue_sequences active_sequences kv_cache_bytes nonfinite_outputs_total \
-            generated_tokens_total queue_wait_seconds_count; do
+        for name in queue_sequences expected_wait_seconds active_sequences kv_cache_bytes \
+            nonfinite_outputs_total generated_tokens_total queue_wait_seconds_count; do
             there "seqd_$name{model=\"$model\"} 0"
         done
         for name in queue_full over_limit no_memory shutting_down; do

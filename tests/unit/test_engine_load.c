@@ -93,6 +93,37 @@ static void a_pause_makes_nobody_expect_a_long_wait(void **state)
     stop(&s);
 }
 
+/* All of them are in the lane when their time is over. */
+static void a_crowd_that_was_late_as_a_whole_lets_the_next_one_be_refused(void **state)
+{
+    (void)state;
+    enum { ROWS = 16, MS = 200 };
+    struct service s;
+    struct error err = { 0 };
+    struct engine_config config = small;
+    atomic_int done = 0;
+    config.batch_sequences = 3 * ROWS;
+    config.kv_cache_bytes = 1 << 22;
+    start(&s, &config, plenty, false, false);
+    struct request *crowd = plain_request(&s, REQUEST_GENERATE, ROWS, 1, MS, &done);
+    assert_int_equal(engine_submit(s.engine, crowd, &err), 0);
+    while (crowd->rows[ROWS - 1].taken_ns == 0)
+        engine_step(s.engine, 0, NULL);
+    usleep(2 * MS * 1000);
+    step_until(&s, &done, 1);
+    assert_int_equal(crowd->error.code, ERR_DEADLINE);
+    struct request *few = plain_request(&s, REQUEST_GENERATE, ROWS / 2, 1, MS, &done);
+    assert_int_equal(engine_submit(s.engine, few, &err), 0);
+    struct request *more = plain_request(&s, REQUEST_GENERATE, 1, 1, MS, &done);
+    assert_int_equal(engine_submit(s.engine, more, &err), -1);
+    assert_int_equal(err.code, ERR_BUSY);
+    step_until(&s, &done, 2);
+    request_destroy(&crowd);
+    request_destroy(&few);
+    request_destroy(&more);
+    stop(&s);
+}
+
 static void a_short_row_is_taken_beside_the_longest_one(void **state)
 {
     (void)state;
@@ -174,6 +205,7 @@ static void every_failed_allocation_of_a_request_ends_it_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crowd_that_was_late_as_a_whole_lets_the_next_one_be_refused),
         cmocka_unit_test(a_pause_makes_nobody_expect_a_long_wait),
         cmocka_unit_test(a_short_row_is_taken_beside_the_longest_one),
         cmocka_unit_test(a_short_row_does_not_wait_for_the_long_ones_that_came_first),
