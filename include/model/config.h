@@ -79,6 +79,7 @@ struct model_config {
     enum position_kind position_kind;
     enum position_count position_count;
     size_t position_offset;
+    int32_t uncounted_id; /* COUNT_REAL…: the id that is not counted, usually the padding */
     size_t position_rows; /* of a stored table */
     /* Relative positions (Raffel et al. 2020, section 2.1): scores get a bias by the bucket of the
      * distance.  0 buckets: none. */

@@ -256,6 +256,11 @@ static int bind_positions(const struct binder *b, bool decoder, struct matrix *t
     return 0;
 }
 
+static struct name output_name(const struct binder *b)
+{
+    return join(b->names->output_prefixed ? b->prefix : "", b->names->output, "");
+}
+
 /* The table of tokens under its own name or, where tables may be tied, under the others'. */
 static int bind_tokens(const struct binder *b, bool decoder, struct matrix *table)
 {
@@ -265,7 +270,7 @@ static int bind_tokens(const struct binder *b, bool decoder, struct matrix *tabl
     const struct name own = expand(b->prefix, n->tokens, decoder, 0);
     const struct name shared = expand(b->prefix, n->shared ? n->shared : n->tokens, decoder, 0);
     const struct name other = expand(b->prefix, n->tokens, !decoder, 0);
-    const struct name output = expand("", n->output ? n->output : n->tokens, decoder, 0);
+    const struct name output = n->output ? output_name(b) : own;
     const struct name *const all[] = { &own, c->shared_embeddings ? &shared : NULL,
                                        c->shared_embeddings ? &other : NULL,
                                        c->tied_output && (decoder || c->shared_embeddings) ? &output
@@ -316,12 +321,24 @@ static int bind_stack(const struct binder *b, bool decoder, struct stack *stack)
     return 0;
 }
 
+/* Where the output's rows are stored.  Tied ones are the shared table, even where the decoder has
+ * a table of its own. */
+static struct name output_source(const struct binder *b)
+{
+    const struct model_config *c = &b->model->config;
+    const struct name own = output_name(b);
+    if (!c->tied_output || !c->shared_embeddings || !b->names->shared || has(b, &own))
+        return own;
+    const struct name shared = join(b->prefix, b->names->shared, "");
+    return has(b, &shared) ? shared : own;
+}
+
 static int bind_output(const struct binder *b)
 {
     const struct model_config *c = &b->model->config;
     struct linear *output = &b->model->output;
     const size_t V = c->target_vocabulary;
-    const struct name own = join(b->names->output, "", "");
+    const struct name own = output_source(b);
     const char *bias = b->names->output_bias;
     const bool tied = c->tied_output && !has(b, &own);
     const char *tokens = weights_name(b->model->weights, b->model->decoder.tokens.data);

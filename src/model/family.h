@@ -13,7 +13,7 @@
  * "decoder", `#` for the number of the layer and `@` for that of its feed-forward sublayer: 1 in
  * the encoder, 2 in the decoder.  NULL: the family has no such tensor. */
 struct tensor_names {
-    const char *prefixes[3]; /* of all names but the output's; files have one of them */
+    const char *prefixes[3]; /* of all names but, usually, the output's; files have one of them */
     const char *shared;      /* table of source and target */
     const char *tokens;
     const char *positions;
@@ -27,7 +27,8 @@ struct tensor_names {
     const char *score;                             /* a whole name within the attention */
     const char *self_norm, *cross_norm, *ffn_norm; /* within the layer */
     const char *ffn_in, *ffn_out; /* of a gated one: ffn_in with "_0" and, the gate, "_1" */
-    const char *output;           /* a whole name */
+    const char *output;           /* a whole name, unless output_prefixed */
+    bool output_prefixed;
     const char *output_bias;      /* a whole name, its ending included */
 };
 

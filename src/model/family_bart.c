@@ -30,6 +30,10 @@ struct bart_fields {
     {                                                                                              \
 #name, kind, PLACE(name), NULL, 0, 0                                                       \
     }
+#define ALIAS(alias, name, most)                                                                   \
+    {                                                                                              \
+        alias, FIELD_SIZE, PLACE(name), NULL, 1, most                                              \
+    }
 static const struct field fields[] = {
     SIZE(d_model, 1 << 16),
     SIZE(max_position_embeddings, 1 << 20),
@@ -51,6 +55,10 @@ static const struct field fields[] = {
     OTHER(bos_token_id, FIELD_ID),
     OTHER(eos_token_id, FIELD_IDS),
     OTHER(decoder_start_token_id, FIELD_ID),
+    /* The reference's common names of the same, which count where a file has both. */
+    ALIAS("hidden_size", d_model, 1 << 16),
+    ALIAS("num_hidden_layers", encoder_layers, 1024),
+    ALIAS("num_attention_heads", encoder_attention_heads, 1024),
 };
 
 struct bart_traits {
@@ -91,7 +99,8 @@ static void vocabularies(const struct bart_fields *f, const struct bart_traits *
             config->target_vocabulary = f->decoder_vocab_size;
     } else if (traits->vocabulary == VOCABULARY_TWO) {
         config->source_vocabulary = f->src_vocab_size;
-        config->target_vocabulary = f->tgt_vocab_size;
+        config->target_vocabulary =
+            f->vocab_size ? f->vocab_size : f->tgt_vocab_size; /* an alias */
         config->shared_embeddings = false;
         config->output_bias = OUTPUT_BIAS_NONE;
         config->tied_output = true; /* files that stored one of the two tables are about */
@@ -125,6 +134,7 @@ static int read_bart(const struct family *family, struct model_config *config, c
         .position_kind = traits->position_kind,
         .position_count = traits->position_count,
         .position_offset = counted ? (size_t)f.pad_token_id : traits->position_offset,
+        .uncounted_id = f.pad_token_id,
         .embedding_scale = f.scale_embedding ? (float)sqrt((double)f.d_model) : 1.0f,
         .output_scale = 1.0f,
         .pad_id = f.pad_token_id,
@@ -154,7 +164,8 @@ static const struct tensor_names bart_names = {
 static const struct tensor_names fsmt_names = {
     .prefixes = { "model.", "" },
     FAIRSEQ_NAMES,
-    .output = "model.decoder.output_projection",
+    .output = "decoder.output_projection",
+    .output_prefixed = true,
 };
 
 /* The defaults of the reference's configuration classes. */

@@ -22,36 +22,48 @@ enum { BUCKETS = 32, BUCKETS_DISTANCE = 128 };
     {                                                                                              \
         name, kind, PLACE(member), NULL, least, most                                               \
     }
-static const struct field fields[] = {
+#define COMMON_FIELDS                                                                              \
+    FIELD("max_position_embeddings", FIELD_SIZE, max_position_embeddings, 1, 1 << 20),             \
+        FIELD("vocab_size", FIELD_SIZE, vocab_size, 1, 1 << 24),                                   \
+        FIELD("pad_token_id", FIELD_ID, pad_token_id, 0, 0),                                       \
+        FIELD("bos_token_id", FIELD_ID, bos_token_id, 0, 0),                                       \
+        FIELD("eos_token_id", FIELD_IDS, eos_token_id, 0, 0)
+static const struct field usual_fields[] = {
+    COMMON_FIELDS,
     FIELD("hidden_size", FIELD_SIZE, hidden_size, 1, 1 << 16),
     FIELD("num_hidden_layers", FIELD_SIZE, num_hidden_layers, 1, 1024),
     FIELD("num_attention_heads", FIELD_SIZE, num_attention_heads, 1, 1024),
     FIELD("intermediate_size", FIELD_SIZE, intermediate_size, 1, 1 << 20),
-    FIELD("max_position_embeddings", FIELD_SIZE, max_position_embeddings, 1, 1 << 20),
     FIELD("type_vocab_size", FIELD_SIZE, type_vocab_size, 1, 1 << 16),
-    FIELD("vocab_size", FIELD_SIZE, vocab_size, 1, 1 << 24),
     FIELD("relative_attention_num_buckets", FIELD_SIZE, relative_attention_num_buckets, BUCKETS,
           BUCKETS),
     FIELD("layer_norm_eps", FIELD_FLOAT, layer_norm_eps, 0, 1),
     FIELD("hidden_act", FIELD_ACTIVATION, hidden_act, 0, 0),
     FIELD("is_decoder", FIELD_BOOL, is_decoder, 0, 0),
-    FIELD("pad_token_id", FIELD_ID, pad_token_id, 0, 0),
-    FIELD("bos_token_id", FIELD_ID, bos_token_id, 0, 0),
-    FIELD("eos_token_id", FIELD_IDS, eos_token_id, 0, 0),
-    /* DistilBERT's names of the same */
+};
+/* Its norms have an eps of their own.  The last three are the reference's common names of the
+ * first, which count where a file has both. */
+static const struct field distilbert_fields[] = {
+    COMMON_FIELDS,
     FIELD("dim", FIELD_SIZE, hidden_size, 1, 1 << 16),
     FIELD("n_layers", FIELD_SIZE, num_hidden_layers, 1, 1024),
     FIELD("n_heads", FIELD_SIZE, num_attention_heads, 1, 1024),
     FIELD("hidden_dim", FIELD_SIZE, intermediate_size, 1, 1 << 20),
     FIELD("activation", FIELD_ACTIVATION, hidden_act, 0, 0),
     FIELD("sinusoidal_pos_embds", FIELD_BOOL, sinusoidal_pos_embds, 0, 0),
+    FIELD("hidden_size", FIELD_SIZE, hidden_size, 1, 1 << 16),
+    FIELD("num_hidden_layers", FIELD_SIZE, num_hidden_layers, 1, 1024),
+    FIELD("num_attention_heads", FIELD_SIZE, num_attention_heads, 1, 1024),
 };
 
 struct bert_traits {
     struct bert_fields defaults;
+    const struct field *fields;
+    size_t field_count;
     bool token_types; /* the class has the table */
     bool counted;     /* positions count the ids that are not padding, behind the padding's row */
-    bool relative;    /* MPNet's biases by distance */
+    int32_t uncounted_id; /* what counts as padding there; −1: what the file calls so */
+    bool relative;        /* MPNet's biases by distance */
 };
 
 /* What would change the computation and is not built. */
@@ -81,11 +93,12 @@ static int read_bert(const struct family *family, struct model_config *config, c
 {
     const struct bert_traits *traits = family->traits;
     struct bert_fields f = traits->defaults;
-    if (fields_read(&f, fields, sizeof fields / sizeof *fields, json, file, err) < 0 ||
+    if (fields_read(&f, traits->fields, traits->field_count, json, file, err) < 0 ||
         check_bert(&f, json, file, err) < 0)
         return -1;
     const size_t head = f.hidden_size / f.num_attention_heads;
-    const size_t before = traits->counted ? (size_t)f.pad_token_id + 1 : 0;
+    const int32_t uncounted = traits->uncounted_id < 0 ? f.pad_token_id : traits->uncounted_id;
+    const size_t before = traits->counted ? (size_t)uncounted + 1 : 0;
     if (f.max_position_embeddings <= before)
         return error_set(err, ERR_BAD_MODEL,
                          "%s: \"max_position_embeddings\" is %zu; it must be above the padding's "
@@ -105,7 +118,8 @@ static int read_bert(const struct family *family, struct model_config *config, c
         .activation = f.hidden_act,
         .position_kind = POSITION_LEARNED,
         .position_count = traits->counted ? COUNT_REAL : COUNT_PLACES,
-        .position_offset = traits->counted ? (size_t)f.pad_token_id : 0,
+        .position_offset = traits->counted ? (size_t)uncounted : 0,
+        .uncounted_id = uncounted,
         .position_rows = f.max_position_embeddings,
         .relative_buckets = traits->relative ? BUCKETS : 0,
         .relative_distance = BUCKETS_DISTANCE,
@@ -166,6 +180,7 @@ static const struct tensor_names distilbert_names = {
 #define BASE                                                                                       \
     .hidden_size = 768, .num_attention_heads = 12, .intermediate_size = 3072,                      \
     .max_position_embeddings = 512, .layer_norm_eps = 1e-12f, .hidden_act = ACTIVATION_GELU
+#define FIELDS(table) .fields = table, .field_count = sizeof table / sizeof *table
 #define ROBERTA(vocabulary)                                                                        \
     {                                                                                              \
         .defaults = { BASE,                                                                        \
@@ -174,23 +189,27 @@ static const struct tensor_names distilbert_names = {
                       .type_vocab_size = 2,                                                        \
                       .pad_token_id = 1,                                                           \
                       .eos_token_id = 2 },                                                         \
-        .token_types = true, .counted = true                                                       \
+        FIELDS(usual_fields), .token_types = true, .counted = true, .uncounted_id = -1             \
     }
 
 static const struct bert_traits bert = { .defaults = { BASE, .num_hidden_layers = 12,
                                                        .vocab_size = 30522, .type_vocab_size = 2,
                                                        .bos_token_id = -1, .eos_token_id = -1 },
+                                         FIELDS(usual_fields),
                                          .token_types = true };
 static const struct bert_traits roberta = ROBERTA(50265);
 static const struct bert_traits xlm_roberta = ROBERTA(30522);
 static const struct bert_traits mpnet = { .defaults = { BASE, .num_hidden_layers = 12,
                                                         .vocab_size = 30527, .pad_token_id = 1,
                                                         .eos_token_id = 2 },
+                                          FIELDS(usual_fields),
                                           .counted = true,
+                                          .uncounted_id = 1,
                                           .relative = true };
 static const struct bert_traits distilbert = {
     .defaults = { BASE, .num_hidden_layers = 6, .vocab_size = 30522, .bos_token_id = -1,
-                  .eos_token_id = -1 }
+                  .eos_token_id = -1 },
+    FIELDS(distilbert_fields),
 };
 
 const struct family families_bert[] = {

@@ -45,6 +45,17 @@ static const struct field fields[] = {
     OTHER(eos_token_id, FIELD_IDS),
     OTHER(decoder_start_token_id, FIELD_ID),
 };
+#define ALIAS(alias, name, most)                                                                   \
+    {                                                                                              \
+        alias, FIELD_SIZE, PLACE(name), NULL, 1, most                                              \
+    }
+/* The reference's common names of the same, which count where a file has both. */
+static const struct field aliases[] = {
+    ALIAS("hidden_size", d_model, 1 << 16),
+    ALIAS("num_hidden_layers", num_layers, 1024),
+    ALIAS("num_attention_heads", num_heads, 1024),
+    ALIAS("head_dim", d_kv, 1 << 16),
+};
 
 struct t5_traits {
     struct t5_fields defaults;
@@ -91,6 +102,10 @@ static int read_t5(const struct family *family, struct model_config *config, con
     if (read_feed_forward(&f, traits, json, file, err) < 0 ||
         fields_read(&f, fields, sizeof fields / sizeof *fields, json, file, err) < 0)
         return -1;
+    if (f.num_decoder_layers == 0) /* what an alias says comes too late for it */
+        f.num_decoder_layers = f.num_layers;
+    if (fields_read(&f, aliases, sizeof aliases / sizeof *aliases, json, file, err) < 0)
+        return -1;
     if (f.relative_attention_max_distance <= f.relative_attention_num_buckets / 2)
         return error_set(err, ERR_BAD_MODEL,
                          "%s: \"relative_attention_max_distance\" is %zu; it must be above half of "
@@ -101,8 +116,7 @@ static int read_t5(const struct family *family, struct model_config *config, con
         .family = family->model_type,
         .width = f.d_model,
         .encoder = { f.num_layers, f.num_heads, f.d_kv, f.d_kv, f.d_ff },
-        .decoder = { f.num_decoder_layers ? f.num_decoder_layers : f.num_layers, f.num_heads,
-                     f.d_kv, f.d_kv, f.d_ff },
+        .decoder = { f.num_decoder_layers, f.num_heads, f.d_kv, f.d_kv, f.d_ff },
         .source_vocabulary = f.vocab_size,
         .target_vocabulary = f.vocab_size,
         .positions_max = SIZE_MAX,

@@ -8,7 +8,7 @@ void config_positions(const struct model_config *config, const int32_t *tokens, 
 {
     int32_t real = 0;
     for (size_t i = 0; i < count; i++) {
-        const bool is_real = tokens[i] != config->pad_id;
+        const bool is_real = tokens[i] != config->uncounted_id;
         real += is_real;
         positions[i] = config->position_count == COUNT_PLACES ? (int32_t)i : is_real ? real : 0;
     }
@@ -19,14 +19,14 @@ void config_positions(const struct model_config *config, const int32_t *tokens, 
 size_t target_position(const struct model_config *config, const int32_t *tokens, size_t index,
                        size_t prefix_count)
 {
-    const bool is_real = tokens[index] != config->pad_id;
+    const bool is_real = tokens[index] != config->uncounted_id;
     size_t real = 0;
     if (config->position_count == COUNT_PLACES)
         return index;
     if (index >= prefix_count)
         return is_real ? index + 1 : config->position_count == COUNT_REAL_SHIFTED ? index : 0;
     for (size_t i = 0; i <= index; i++)
-        real += tokens[i] != config->pad_id;
+        real += tokens[i] != config->uncounted_id;
     return is_real ? real : 0;
 }
 

@@ -148,6 +148,54 @@ static void what_is_missing_or_null_is_the_default_of_the_class(void **state)
     }
 }
 
+/* The reference's attribute_map: a field's common name counts where a file has both, and only where
+ * the class has such a field. */
+static void a_common_name_counts_before_the_class_s_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *fields, *expected;
+    } cases[] = {
+        { "bart",
+          "\"num_attention_heads\": 4, \"encoder_attention_heads\": 8, \"num_hidden_layers\": 3, "
+          "\"encoder_layers\": 2, \"hidden_size\": 512",
+          "512 3x4x128/4096 12x16x32/4096 50265/50265 1024 1 1 1 1 0 2 2" },
+        { "t5",
+          "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"head_dim\": 32, "
+          "\"hidden_size\": 256",
+          "256 2x4x32/2048 6x4x32/2048 32128/32128 any 0 1 0.0625 0 -1 1 -1" },
+        { "fsmt", "\"vocab_size\": 50", BART_LARGE "42024/50 any 0 32 1 1 0 2 2" },
+        { "distilbert",
+          "\"dim\": 64, \"hidden_size\": 128, \"n_heads\": 2, \"num_attention_heads\": 4, "
+          "\"intermediate_size\": 7, \"hidden_act\": \"relu\"",
+          "128 6x4x32/3072 0x0x0/0 30522/0 512 1 1 1 0 -1 -1 -1" },
+        { "bert",
+          "\"dim\": 64, \"n_layers\": 1, \"n_heads\": 2, \"hidden_dim\": 5, "
+          "\"activation\": \"relu\", \"sinusoidal_pos_embds\": true",
+          BASE "30522/0 512 1 1 1 0 -1 -1 -1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct model_config config = config_of(cases[i].type, cases[i].fields);
+        assert_string_equal(describe(&config), cases[i].expected);
+    }
+    assert_true(config_of("distilbert", "\"layer_norm_eps\": 0.1").norm_eps == 1e-12f);
+}
+
+static void mpnet_counts_the_positions_of_ids_but_1_whatever_padding_is(void **state)
+{
+    (void)state;
+    const struct model_config mpnet = config_of("mpnet", "\"pad_token_id\": 0");
+    const struct model_config roberta = config_of("roberta", "\"pad_token_id\": 0");
+    const int32_t tokens[] = { 5, 0, 1, 6 };
+    int32_t positions[4];
+    config_positions(&mpnet, tokens, 4, positions);
+    assert_memory_equal(positions, ((const int32_t[]){ 1, 2, 0, 3 }), sizeof positions);
+    assert_int_equal(mpnet.positions_max, 510);
+    config_positions(&roberta, tokens, 4, positions);
+    assert_memory_equal(positions, ((const int32_t[]){ 1, 0, 2, 3 }), sizeof positions);
+    assert_int_equal(roberta.positions_max, 511);
+}
+
 static void a_wrong_field_is_told_with_its_value_and_what_is_allowed(void **state)
 {
     (void)state;
@@ -454,6 +502,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, clear)
     const struct CMUnitTest tests[] = {
         TEST(what_is_missing_or_null_is_the_default_of_the_class),
+        TEST(a_common_name_counts_before_the_class_s_own),
+        TEST(mpnet_counts_the_positions_of_ids_but_1_whatever_padding_is),
         TEST(a_wrong_field_is_told_with_its_value_and_what_is_allowed),
         TEST(only_outputs_that_t5_ties_are_scaled),
         TEST(a_decoder_of_t5_without_a_depth_is_as_deep_as_the_encoder),

@@ -20,6 +20,48 @@ static void set(struct checkpoint *c, const char *field, json_t *value)
     assert_int_equal(json_object_set_new(c->config, field, value), 0);
 }
 
+static void compare_output_rows(struct checkpoint *c, const char *name)
+{
+    struct error err;
+    struct model *model = checkpoint_open(c, &err);
+    if (!model)
+        fail_msg("%s", err.message);
+    const struct checkpoint_tensor *rows = checkpoint_find(c, name);
+    assert_int_equal(model->output_rows.dtype, DTYPE_F32);
+    assert_memory_equal(model->output_rows.data, rows->values, rows->count * sizeof(float));
+    model_close(&model);
+}
+
+static void a_tied_output_is_the_shared_table_though_the_decoder_has_its_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *shared, *own;
+    } cases[] = { { "bart", "model.shared.weight", "model.decoder.embed_tokens.weight" },
+                  { "t5", "shared.weight", "decoder.embed_tokens.weight" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct checkpoint *c = checkpoint_read(cases[i].name);
+        checkpoint_run(c, &before);
+        checkpoint_copy(c, cases[i].shared, cases[i].own);
+        checkpoint_scale(checkpoint_find(c, cases[i].own), 2.0f);
+        checkpoint_run(c, &after);
+        assert_true(run_difference(&before, &after) > 0.01f);
+        compare_output_rows(c, cases[i].shared);
+        checkpoint_free(c);
+    }
+}
+
+static void fsmt_finds_its_output_with_and_without_the_prefix(void **state)
+{
+    (void)state;
+    struct checkpoint *c = checkpoint_read("fsmt");
+    checkpoint_scale(checkpoint_find(c, "model.decoder.output_projection.weight"), 2.0f);
+    compare_output_rows(c, "model.decoder.output_projection.weight");
+    assert_true(checkpoint_rename(c, "model.", "") > 0);
+    compare_output_rows(c, "decoder.output_projection.weight");
+    checkpoint_free(c);
+}
+
 /* The difference that the changes since `before` make. */
 static float difference(const struct checkpoint *c)
 {
@@ -285,12 +327,19 @@ static void a_feed_forward_beyond_half_precision_stays_finite(void **state)
  * family does not read the field. */
 static bool has_no_trace(const struct checkpoint *c, const char *field, json_int_t value)
 {
-    static const char *const of_bert[] = { "hidden_size", "num_hidden_layers", "type_vocab_size",
-                                           "num_attention_heads", "intermediate_size" };
+    static const char *const of_bert[] = { "type_vocab_size", "intermediate_size" };
+    static const char *const common[][2] = { { "d_model", "hidden_size" },
+                                             { "encoder_layers", "num_hidden_layers" },
+                                             { "num_layers", "num_hidden_layers" },
+                                             { "encoder_attention_heads", "num_attention_heads" },
+                                             { "num_heads", "num_attention_heads" } };
     const json_t *width = json_object_get(c->config, "d_model");
     bool stored = false;
     for (size_t i = 0; i < sizeof of_bert / sizeof *of_bert; i++)
         if (strcmp(field, of_bert[i]) == 0 && width)
+            return true;
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (strcmp(field, common[i][0]) == 0 && json_object_get(c->config, common[i][1]))
             return true;
     for (size_t i = 0; i < c->count; i++)
         stored |= strstr(c->tensors[i].name, "position") != NULL;
@@ -364,6 +413,8 @@ static void a_configuration_that_does_not_fit_its_tensors_is_refused(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tied_output_is_the_shared_table_though_the_decoder_has_its_own),
+        cmocka_unit_test(fsmt_finds_its_output_with_and_without_the_prefix),
         cmocka_unit_test(marian_starts_from_the_scaled_row_of_its_start_and_position_0),
         cmocka_unit_test(a_stored_table_of_sines_is_used_and_its_absence_changes_nothing),
         cmocka_unit_test(no_row_of_learned_positions_is_special),

@@ -225,6 +225,8 @@ static void words_are_split_at_any_white_space_and_joined_with_blanks(void **sta
     assert_encodes(tokenizer, "ab c", IDS(4, 5));
     /* Tab, newline, U+0085, U+00A0, U+3000. */
     assert_encodes(tokenizer, "\tc\n\nab\xc2\x85\x63\xc2\xa0\x63\xe3\x80\x80", IDS(5, 4, 5, 5));
+    /* Python's str.split() splits at U+001C to U+001F too. */
+    assert_encodes(tokenizer, "ab\x1c\x63\x1d\x63\x1e\x63\x1f\x63", IDS(4, 5, 5, 5, 5));
     assert_encodes(tokenizer, "abc AB", IDS(1, 1));
     /* U+200B is no white space. */
     assert_encodes(tokenizer, "c\xe2\x80\x8b\x63", IDS(1));
