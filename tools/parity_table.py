@@ -24,7 +24,8 @@ about it ({daemon}) compared with what Transformers answers ({versions}, float32
   after its rules, is not asked.
 - A near-tie is a difference that vanishes when the reference's own logits move by at most 5e-5, or whose two choices are less
   than 1e-4 apart there. The other differences would be in the last column.
-- Not compared, after failures were looked at: FSMT prefixes where the reference contradicts itself (it does not mask them causally);
+- Not compared, after failures were looked at: FSMT prefixes where the reference contradicts itself (it does not mask them causally), and FSMT targets
+  to score with the padding's id in them (it masks that id among the decoder's keys without a cache, and does not with one);
   MPNet with other than 32 buckets (the reference ignores the field); T5 whose largest distance is not above half its buckets (seqd
   refuses it); `exponential_decay_length_penalty` with factor 0 (seqd answers 400, the reference takes it); log-probabilities
   below -87 in sampling; after `remove_invalid_values`, reference scores below -1e30; `allowed_token_ids`, which the reference lacks.
