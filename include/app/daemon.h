@@ -6,6 +6,7 @@
 
 enum daemon_end {
     DAEMON_STOPPED,  /* as a signal asked, everything answered and closed */
+    DAEMON_LEFT,     /* the same, but for models that are still being loaded: leave at once */
     DAEMON_FAILED,   /* it could not start: see the error; everything is closed */
     DAEMON_ABANDONED /* a second signal, or workers that do not end: threads run on, leave at once
                       */

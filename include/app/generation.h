@@ -2,7 +2,8 @@
  * certificate, and what the server answers requests from.
  *
  * A new one is opened beside the current one, takes its place, and the former is closed once the
- * requests that began with it have ended.  Main's thread. */
+ * requests that began with it have ended.  Main's thread, but for opening, which main leaves to a
+ * thread that it does not interfere with. */
 #ifndef APP_GENERATION_H
 #define APP_GENERATION_H
 

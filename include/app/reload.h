@@ -16,7 +16,7 @@ struct invocation {
  * stay as they are in `current`.  NULL: nothing has changed and nothing is left of it.
  * Errors: those of configuration_read(), configuration_check_serving(), generation_create() and
  * generation_open().
- * Main's thread. */
+ * One thread at a time; main changes nothing of `current` meanwhile. */
 struct generation *reload_open(const struct generation *current,
                                const struct invocation *invocation, double cores,
                                struct metrics *metrics, struct watchdog *watchdog,

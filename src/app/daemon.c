@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "app/background.h"
 #include "app/notify.h"
 #include "app/process_metrics.h"
 #include "app/signals.h"
@@ -12,9 +13,10 @@
 
 enum {
     POLL_MS = 10,
-    ENDING_MS = 30000, /* cancelled requests: one step of every worker, and no step is long */
-    SENDING_MS = 5000, /* answers that are ready */
-    OTHER_FDS = 256    /* beside connections: files of models, log, listener, epoll */
+    LOADING_POLL_MS = 1, /* as much later than necessary a daemon is ready */
+    ENDING_MS = 30000,   /* cancelled requests: one step of every worker, and no step is long */
+    SENDING_MS = 5000,   /* answers that are ready */
+    OTHER_FDS = 256      /* beside connections: files of models, log, listener, epoll */
 };
 
 struct daemon {
@@ -26,6 +28,12 @@ struct daemon {
     struct server *server;
     struct generation *current;
     struct generation *replaced; /* the newest first; their last requests are being answered */
+    /* Models are loaded beside main, which obeys signals meanwhile. */
+    struct background loading;
+    bool is_loading;         /* until main has seen its end */
+    bool reload_again;       /* SIGHUP came meanwhile */
+    struct generation *next; /* what has been loaded; NULL: see loading_error */
+    struct error loading_error;
 };
 
 /* The soft limit of open files is often 1024 for the sake of select(), which nothing here uses. */
@@ -116,25 +124,64 @@ static void count_reload(const struct daemon *daemon, bool good)
         gauge_set(daemon->reload_time, clock_unix_seconds());
 }
 
+static void open_first(void *context)
+{
+    struct daemon *daemon = context;
+    struct generation *first = daemon->current;
+    if (generation_open(first, serving_crew(&first->config, daemon->cores), daemon->metrics,
+                        daemon->watchdog, &daemon->loading_error) == 0)
+        daemon->next = first;
+}
+
+static void open_next(void *context)
+{
+    struct daemon *daemon = context;
+    daemon->next = reload_open(daemon->current, daemon->invocation, daemon->cores, daemon->metrics,
+                               daemon->watchdog, &daemon->loading_error);
+}
+
+/* STOPPED: a signal asked for it, and the models are still being loaded. */
+enum outcome { OUTCOME_GOOD, OUTCOME_FAILED, OUTCOME_STOPPED };
+
+static enum outcome load(struct daemon *daemon, void (*open)(void *daemon), struct error *err)
+{
+    daemon->next = NULL;
+    daemon->loading_error = (struct error){ 0 };
+    if (background_start(&daemon->loading, open, daemon, err) < 0)
+        return OUTCOME_FAILED;
+    daemon->is_loading = true;
+    while (!background_is_done(&daemon->loading)) {
+        const enum signal_event event = signals_wait(LOADING_POLL_MS);
+        if (event == SIGNAL_STOP)
+            return OUTCOME_STOPPED;
+        daemon->reload_again = daemon->reload_again || event == SIGNAL_RELOAD;
+    }
+    background_join(&daemon->loading);
+    daemon->is_loading = false;
+    if (daemon->next)
+        return OUTCOME_GOOD;
+    *err = daemon->loading_error;
+    return OUTCOME_FAILED;
+}
+
 /* Probes answer from server_start() on, long before the models are there. */
-static int start(struct daemon *daemon, struct configuration *config, struct error *err)
+static enum outcome start(struct daemon *daemon, struct configuration *config, struct error *err)
 {
     daemon->cores = cpu_budget_cores();
-    const struct crew crew = serving_crew(config, daemon->cores);
-    log_budget(daemon->cores, crew);
+    log_budget(daemon->cores, serving_crew(config, daemon->cores));
     daemon->current = generation_create(config, err);
-    if (!daemon->current)
-        return -1;
-    if (start_metrics(daemon, err) < 0 || start_server(daemon, err) < 0 ||
-        watchdog_start(&daemon->watchdog, err) < 0 ||
-        generation_open(daemon->current, crew, daemon->metrics, daemon->watchdog, err) < 0)
-        return -1;
+    if (!daemon->current || start_metrics(daemon, err) < 0 || start_server(daemon, err) < 0 ||
+        watchdog_start(&daemon->watchdog, err) < 0)
+        return OUTCOME_FAILED;
+    const enum outcome outcome = load(daemon, open_first, err);
+    if (outcome != OUTCOME_GOOD)
+        return outcome;
     serving_publish(&daemon->current->serving, daemon->metrics);
     server_set_registry(daemon->server, &daemon->current->serving.registry);
     count_reload(daemon, true);
     log_ready(daemon);
     notify_ready();
-    return 0;
+    return OUTCOME_GOOD;
 }
 
 static void close_unused(struct daemon *daemon)
@@ -151,18 +198,9 @@ static void close_unused(struct daemon *daemon)
     }
 }
 
-/* The new generation is whole before anything changes; whatever fails, the old one serves on. */
-static void reload(struct daemon *daemon)
+static void replace_current(struct daemon *daemon, struct generation *next)
 {
-    struct error err = { 0 };
     struct generation *former = daemon->current;
-    struct generation *next = reload_open(former, daemon->invocation, daemon->cores,
-                                          daemon->metrics, daemon->watchdog, &err);
-    count_reload(daemon, next != NULL);
-    if (!next) {
-        log_write(LOG_ERROR, "SIGHUP: what was served is served on: %s", err.message);
-        return;
-    }
     serving_publish(&next->serving, daemon->metrics);
     server_set_service(daemon->server, &next->service);
     daemon->current = next;
@@ -175,16 +213,33 @@ static void reload(struct daemon *daemon)
     log_end(&line);
 }
 
+/* The new generation is whole before anything changes; whatever fails, the old one serves on. */
+static enum outcome reload(struct daemon *daemon)
+{
+    struct error err = { 0 };
+    daemon->reload_again = false;
+    notify_reloading();
+    const enum outcome outcome = load(daemon, open_next, &err);
+    if (outcome == OUTCOME_STOPPED)
+        return outcome;
+    count_reload(daemon, outcome == OUTCOME_GOOD);
+    if (outcome == OUTCOME_GOOD)
+        replace_current(daemon, daemon->next);
+    else
+        log_write(LOG_ERROR, "SIGHUP: what was served is served on: %s", err.message);
+    notify_ready();
+    return outcome;
+}
+
+/* Until a signal stops it. */
 static void serve(struct daemon *daemon)
 {
-    enum signal_event event;
-    while ((event = signals_wait(daemon->replaced ? POLL_MS : -1)) != SIGNAL_STOP) {
-        if (event == SIGNAL_RELOAD) {
-            notify_reloading();
-            reload(daemon);
-            notify_ready();
-        }
+    enum signal_event event = SIGNAL_NONE;
+    while (event != SIGNAL_STOP) {
+        if ((event == SIGNAL_RELOAD || daemon->reload_again) && reload(daemon) == OUTCOME_STOPPED)
+            return;
         close_unused(daemon);
+        event = signals_wait(daemon->reload_again ? 0 : daemon->replaced ? POLL_MS : -1);
     }
 }
 
@@ -283,10 +338,12 @@ static enum daemon_end stop(struct daemon *daemon)
     if (wait_for(daemon, answers_sent, SENDING_MS) == WAIT_SIGNAL)
         return abandon(second);
 
-    /* 7. Server, engines, tokenizers, models. */
-    close_all(daemon);
+    /* 7. Server, engines, tokenizers, models; but a generation that is still being opened has to do
+     * with some of them, and all requests are answered. */
+    if (!daemon->is_loading)
+        close_all(daemon);
     log_write(LOG_INFO, "stopped");
-    return DAEMON_STOPPED;
+    return daemon->is_loading ? DAEMON_LEFT : DAEMON_STOPPED;
 }
 
 enum daemon_end daemon_run(struct configuration *config, const struct invocation *invocation,
@@ -295,9 +352,15 @@ enum daemon_end daemon_run(struct configuration *config, const struct invocation
     static struct daemon daemon; /* threads still use it when the process is abandoned */
     daemon = (struct daemon){ .invocation = invocation };
     mem_setup();
-    if (start(&daemon, config, err) < 0) {
+    switch (start(&daemon, config, err)) {
+    case OUTCOME_GOOD:
+        break;
+    case OUTCOME_FAILED:
         close_all(&daemon);
         return DAEMON_FAILED;
+    case OUTCOME_STOPPED:
+        log_write(LOG_INFO, "stopped before the models were loaded");
+        return DAEMON_LEFT;
     }
     serve(&daemon);
     const struct configuration *last = &daemon.current->config;

@@ -39,10 +39,12 @@ static int serve(struct configuration *config, const struct invocation *invocati
         return EXIT_OK;
     case DAEMON_FAILED:
         return report(err);
+    case DAEMON_LEFT:
+        _exit(EXIT_OK); /* other threads still run: nothing may be torn down under them */
     case DAEMON_ABANDONED:
         break;
     }
-    _exit(EXIT_FAILED); /* other threads still run: nothing may be torn down under them */
+    _exit(EXIT_FAILED);
 }
 
 /* What the log would say at info, the report says. */

@@ -129,6 +129,36 @@ reload_under_a_slow_client() {
     daemon_ends 0
 }
 
+# Whoever reads a FIFO waits for its writer, as long as that takes.
+slow_reload() {
+    start a=tests/kit/bart
+    mv "$config" "$config.aside"
+    mkfifo "$config"
+    kill -HUP "$daemon_pid"
+}
+
+@test "SIGTERM is obeyed while a reload takes its time" {
+    slow_reload
+    ok /v1/encode '{"input_ids":[[5,6,2]]}'
+    kill -TERM "$daemon_pid"
+    local before=$SECONDS
+    daemon_ends 0
+    [ $((SECONDS - before)) -le 5 ]
+    log_lines 'select(.message == "stopped")' | grep -q .
+}
+
+@test "SIGHUP while a reload takes its time makes another one" {
+    slow_reload
+    sleep 0.3
+    kill -HUP "$daemon_pid"
+    local i
+    for i in 1 2; do
+        timeout 10 sh -c 'cat "$1.aside" >"$1"' - "$config"
+        await 5 eval '[ "$(reload_count reloaded)" = $i ]'
+    done
+    [ "$(names)" = '["a"]' ]
+}
+
 anonymous_kb() { awk '/^RssAnon:/ { print $2 }' "/proc/$daemon_pid/status"; }
 
 # Every answer is A's or B's; what it costs stays.
