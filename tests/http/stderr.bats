@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# The log where nobody reads it, and where it cannot be written.
+load daemon
+
+teardown() {
+    [ -z "${pid-}" ] || kill -KILL "$pid" 2>/dev/null || true
+}
+
+# Sets pid; what stderr is, the caller says behind it.
+begin() { # OPTION...
+    "$SEQD" --listen 127.0.0.1:0 --model m=tests/kit/vanilla_post "$@" </dev/null >/dev/null 3>&- &
+    pid=$!
+}
+
+# Sets url, from the lines that can be read here.
+read_url() { # FD
+    local line
+    while read -r -t 30 line <&"$1"; do
+        if [[ $line == *'"message": "ready"'* ]]; then
+            url=http://127.0.0.1:$(jq .port <<<"$line")
+            return
+        fi
+    done
+    fail 'never ready'
+}
+
+ends_well() {
+    local code=0
+    kill -TERM "$pid"
+    await 10 eval '! [ -e /proc/$pid ] || grep -q "^State:.*Z" /proc/$pid/status'
+    wait "$pid" || code=$?
+    pid=
+    [ "$code" = 0 ] || fail "exit code $code"
+}
+
+@test "a reader of the log that has stopped stops nothing, and what it missed is counted" {
+    local fifo long url
+    mkfifo "$BATS_TEST_TMPDIR/log"
+    exec {fifo}<>"$BATS_TEST_TMPDIR/log"
+    begin 2>&"$fifo"
+    read_url "$fifo"
+    long=$(printf '%250s' '' | tr ' ' x)
+    for _ in {1..20}; do # 400 lines of 500 bytes; a pipe has 64 KiB
+        curl -s -m 5 -o /dev/null "$url/$long/[1-20]" || fail 'no answer'
+    done
+    [ "$(status /livez -m 5)" = 200 ]
+    [ "$(metric seqd_log_lines_dropped_total)" -gt 100 ]
+    ends_well
+    exec {fifo}>&-
+}
+
+@test "lines that a full disk does not take are counted" {
+    local port url
+    [ -c /dev/full ] || skip 'there is no /dev/full'
+    begin --log.level debug 2>/dev/full
+    await 30 eval 'port=$(listens)'
+    url=http://127.0.0.1:$port
+    await 30 eval '[ "$(status /readyz)" = 200 ]'
+    [ "$(metric seqd_log_lines_dropped_total)" -gt 1 ]
+    ends_well
+}
+
+# The port at which the daemon listens: the one socket of its own in that state (0A).
+listens() {
+    local inodes
+    inodes=$(find "/proc/$pid/fd" -lname 'socket:*' -printf '%l ' 2>/dev/null)
+    awk -v inodes="$inodes" '$4 == "0A" && index(inodes, "[" $10 "]") {
+        sub(/.*:/, "", $2); print "0x" $2; found = 1 } END { exit !found }' /proc/net/tcp |
+        xargs printf '%d\n'
+}
