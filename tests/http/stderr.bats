@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The log where nobody reads it, and where it cannot be written.
+# The log where nobody reads it, where it cannot be written, and where there is no place for it.
 load daemon
 
 teardown() {
@@ -67,4 +67,17 @@ listens() {
     awk -v inodes="$inodes" '$4 == "0A" && index(inodes, "[" $10 "]") {
         sub(/.*:/, "", $2); print "0x" $2; found = 1 } END { exit !found }' /proc/net/tcp |
         xargs printf '%d\n'
+}
+
+@test "what is closed of stdin, stdout and stderr is not given to a socket" {
+    local port url fd
+    "$SEQD" --listen 127.0.0.1:0 --model m=tests/kit/vanilla_post <&- >&- 2>&- 3>&- &
+    pid=$!
+    await 30 eval 'port=$(listens)'
+    url=http://127.0.0.1:$port
+    await 30 eval '[ "$(status /readyz)" = 200 ]'
+    for fd in 0 1 2; do
+        [ "$(readlink "/proc/$pid/fd/$fd")" = /dev/null ] || fail "$fd: $(ls -l "/proc/$pid/fd")"
+    done
+    ends_well
 }
