@@ -163,6 +163,27 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
+/* A target may be a whole URL (RFC 9112, 3.2.2); its path, and in *length how long the host before
+ * it is.  That host is what counts then, so who sends another one as Host is refused. */
+static const char *find_path(const char *target, size_t *length)
+{
+    const char *host = cors_without_scheme(target);
+    *length = host ? strcspn(host, "/") : 0;
+    return host ? host + *length : target;
+}
+
+static int check_target(const struct request_head *head, struct error *err)
+{
+    size_t length;
+    const char *path = find_path(head->path, &length);
+    const char *host = header(head->connection, "Host");
+    if (path == head->path || !host ||
+        (strlen(host) == length && strncasecmp(host, path - length, length) == 0))
+        return 0;
+    return error_at(err, ERR_UNSUPPORTED, "Host",
+                    "Host \"%.128s\" is not the host of the URL in the request line", host);
+}
+
 /* A body whose end two readers could see at different places is how requests are smuggled. */
 static int check_framing(struct MHD_Connection *connection, struct error *err)
 {
@@ -230,7 +251,8 @@ int admission_check(struct admission *admission, const struct server *server,
 {
     struct MHD_Connection *connection = head->connection;
     *admission = (struct admission){ .name = "" };
-    const struct route *route = routes_find(head->path, &admission->name);
+    size_t host_length;
+    const struct route *route = routes_find(find_path(head->path, &host_length), &admission->name);
     if (route && route->kind == ROUTE_METRICS && !server->metrics_enabled)
         route = NULL;
     admission->route = route;
@@ -242,7 +264,7 @@ int admission_check(struct admission *admission, const struct server *server,
         return -1;
     }
     admission->at_once = header(connection, "Expect") != NULL;
-    if (check_host(server, service, head, route, err) < 0 ||
+    if (check_target(head, err) < 0 || check_host(server, service, head, route, err) < 0 ||
         check_origin(admission, service, head, err) < 0)
         return -1;
     if (admission->cors.preflight)
