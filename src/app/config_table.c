@@ -28,7 +28,7 @@ const struct config_key config_keys[] = {
       AT(server.idle_timeout_ms),
       "A kept connection without a request is closed after this; longer than the 60 to 75 s of "
       "usual load balancers, which would answer 502 otherwise." },
-    { "server.hosts", CONFIG_TEXTS, "", "", 0, 0, NULL, NULL, AT(server.hosts),
+    { "server.hosts", CONFIG_HOSTS, "", "", 0, 0, NULL, NULL, AT(server.hosts),
       "Names, besides localhost, that a Host header may carry on loopback: no web page can reach "
       "the daemon under a name of its own." },
     { "server.keys_file", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(server.keys_file),
