@@ -53,7 +53,7 @@ static int check(const struct configuration *config, struct error *err)
         log_set_level(LOG_WARNING);
     if (configuration_check_serving(config, err) < 0 || command_check(config, err) < 0)
         return report(err);
-    return EXIT_OK;
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
 /* The page says what is wrong; the exit code, whether anything is. */
