@@ -50,31 +50,29 @@ ends_well() {
 }
 
 @test "lines that a full disk does not take are counted" {
-    local port url
+    local url
     [ -c /dev/full ] || skip 'there is no /dev/full'
     begin --log.level debug 2>/dev/full
-    await 30 eval 'port=$(listens)'
-    url=http://127.0.0.1:$port
+    await 30 listens
     await 30 eval '[ "$(status /readyz)" = 200 ]'
     [ "$(metric seqd_log_lines_dropped_total)" -gt 1 ]
     ends_well
 }
 
-# The port at which the daemon listens: the one socket of its own in that state (0A).
+# Sets url once the daemon has a socket in the state of those that listen (0A).
 listens() {
-    local inodes
-    inodes=$(find "/proc/$pid/fd" -lname 'socket:*' -printf '%l ' 2>/dev/null)
-    awk -v inodes="$inodes" '$4 == "0A" && index(inodes, "[" $10 "]") {
-        sub(/.*:/, "", $2); print "0x" $2; found = 1 } END { exit !found }' /proc/net/tcp |
-        xargs printf '%d\n'
+    local sockets port
+    sockets=$(find "/proc/$pid/fd" -lname 'socket:*' -printf '%l ' 2>/dev/null)
+    port=$(awk -v sockets="$sockets" '$4 == "0A" && index(sockets, "[" $10 "]") {
+        sub(/.*:/, "", $2); print $2 }' /proc/net/tcp)
+    [ -n "$port" ] && url=http://127.0.0.1:$((16#$port))
 }
 
 @test "what is closed of stdin, stdout and stderr is not given to a socket" {
-    local port url fd
+    local url fd
     "$SEQD" --listen 127.0.0.1:0 --model m=tests/kit/vanilla_post <&- >&- 2>&- 3>&- &
     pid=$!
-    await 30 eval 'port=$(listens)'
-    url=http://127.0.0.1:$port
+    await 30 listens
     await 30 eval '[ "$(status /readyz)" = 200 ]'
     for fd in 0 1 2; do
         [ "$(readlink "/proc/$pid/fd/$fd")" = /dev/null ] || fail "$fd: $(ls -l "/proc/$pid/fd")"
