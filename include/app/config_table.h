@@ -12,7 +12,8 @@ enum config_kind {
     CONFIG_TEXT,   /* char * */
     CONFIG_LISTEN, /* char *, and configuration.listen */
     CONFIG_CHOICE, /* const char *, one of `choices` */
-    CONFIG_TEXTS   /* char **, NULL-terminated; as one text separated by commas */
+    CONFIG_TEXTS,  /* char **, NULL-terminated; as one text separated by commas */
+    CONFIG_HOSTS   /* the same, of names */
 };
 
 struct config_key {
@@ -27,6 +28,11 @@ struct config_key {
     size_t offset;              /* in struct configuration */
     const char *reason;
 };
+
+static inline bool config_key_is_list(const struct config_key *key)
+{
+    return key->kind == CONFIG_TEXTS || key->kind == CONFIG_HOSTS;
+}
 
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;

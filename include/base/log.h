@@ -1,7 +1,7 @@
 /* log.h — one JSON object a line on stderr.
  *
  * Every text is JSON-escaped, so no client can forge a line.  Lines are written whole, from any
- * thread. */
+ * thread.  One that stderr does not take, at once or nearly so, is dropped. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -32,5 +32,8 @@ void log_text(struct log_line *line, const char *name, const char *value);
 void log_integer(struct log_line *line, const char *name, int64_t value);
 void log_number(struct log_line *line, const char *name, double value);
 void log_end(struct log_line *line);
+
+/* How many lines were not written, or not to their end: full disk, reader that does not read. */
+uint64_t log_lines_dropped(void);
 
 #endif

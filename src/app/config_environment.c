@@ -48,20 +48,45 @@ static int read_models(struct configuration *config, const char *list, struct er
     return result;
 }
 
-/* True when `entry`, "SEQD_SERVER_…=…", begins like a key's variable and is none. */
-static bool is_mistaken(const char *entry)
+static bool is_named(const char *entry, size_t length, const char *name)
 {
-    bool like_ours = false;
-    const size_t length = strcspn(entry, "=");
-    for (size_t i = 0; i < config_key_count; i++) {
-        char name[NAME_ROOM];
-        variable(config_keys[i].name, name);
-        if (strlen(name) == length && memcmp(name, entry, length) == 0)
-            return false;
-        const size_t section = PREFIX_LENGTH + strcspn(config_keys[i].name, ".") + 1;
-        like_ours = like_ours || strncmp(name, entry, section) == 0;
+    return strlen(name) == length && memcmp(entry, name, length) == 0;
+}
+
+static bool is_ours(const char *entry, size_t length)
+{
+    char name[NAME_ROOM];
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+        if (is_named(entry, length, variable(key->name, name)) ||
+            (key->short_name && is_named(entry, length, variable(key->short_name, name))))
+            return true;
+    return is_named(entry, length, "SEQD_MODEL") || is_named(entry, length, "SEQD_CONFIG");
+}
+
+/* Kubernetes sets SEQD_PORT, SEQD_SERVICE_HOST, SEQD_PORT_8080_TCP_ADDR and more where a service is
+ * called seqd, or seqd-and-more: nobody's mistake. */
+static bool is_of_service(const char *entry, size_t length)
+{
+    static const char *const parts[] = { "_PORT=", "_PORT_", "_SERVICE_HOST=", "_SERVICE_PORT" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *at = strstr(entry, parts[i]);
+        if (at && at < entry + length)
+            return true;
     }
-    return like_ours;
+    return false;
+}
+
+static void warn(const char *entry)
+{
+    const size_t length = strcspn(entry, "=");
+    if (strncmp(entry, prefix, PREFIX_LENGTH) != 0 || is_of_service(entry, length))
+        return;
+    if (!is_ours(entry, length))
+        log_write(LOG_WARNING, "the environment variable %.*s is no key of the configuration",
+                  (int)length, entry);
+    else if (entry[length] == '\0' || entry[length + 1] == '\0')
+        log_write(LOG_WARNING, "the environment variable %.*s is empty, and so ignored",
+                  (int)length, entry);
 }
 
 int config_environment_read(struct configuration *config, char *const environment[],
@@ -76,9 +101,7 @@ int config_environment_read(struct configuration *config, char *const environmen
             return -1;
     }
     for (char *const *entry = environment; *entry; entry++)
-        if (is_mistaken(*entry))
-            log_write(LOG_WARNING, "the environment variable %.*s is no key of the configuration",
-                      (int)strcspn(*entry, "="), *entry);
+        warn(*entry);
     const char *models = config_environment_find(environment, "SEQD_MODEL");
     return models ? read_models(config, models, err) : 0;
 }

@@ -44,7 +44,7 @@ static void print_key(const struct config_key *key, const char *name, struct buf
     config_key_print_range(key, out);
     if (key->short_name)
         buffer_printf(out, "; also --%s", key->short_name);
-    const char *empty = key->kind == CONFIG_TEXTS ? "[]" : "\"\"";
+    const char *empty = config_key_is_list(key) ? "[]" : "\"\"";
     buffer_printf(out, "\n  %s: %s\n", name, *key->initial ? key->initial : empty);
 }
 

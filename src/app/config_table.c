@@ -28,12 +28,13 @@ const struct config_key config_keys[] = {
       AT(server.idle_timeout_ms),
       "A kept connection without a request is closed after this; longer than the 60 to 75 s of "
       "usual load balancers, which would answer 502 otherwise." },
-    { "server.hosts", CONFIG_TEXTS, "", "", 0, 0, NULL, NULL, AT(server.hosts),
+    { "server.hosts", CONFIG_HOSTS, "", "", 0, 0, NULL, NULL, AT(server.hosts),
       "Names, besides localhost, that a Host header may carry on loopback: no web page can reach "
       "the daemon under a name of its own." },
     { "server.keys_file", CONFIG_TEXT, "", "", 0, 0, NULL, NULL, AT(server.keys_file),
-      "File of API keys, one a line, perhaps as NAME: KEY, which not everyone may read; requests "
-      "but probes then need one, as Authorization: Bearer KEY.  SIGHUP reads it again." },
+      "File of API keys, one a line, perhaps as NAME: KEY, which not everyone may read; at most "
+      "1024 keys and 1 MiB.  Requests but probes then need one, as Authorization: Bearer KEY.  "
+      "SIGHUP reads it again." },
     { "server.allow_unauthenticated", CONFIG_BOOL, "", "false", 0, 0, NULL, NULL,
       AT(server.allow_unauthenticated),
       "Listening beyond loopback without keys serves everyone who can connect, and needs this "

@@ -66,6 +66,9 @@ void config_key_print_range(const struct config_key *key, struct buffer *out)
     case CONFIG_TEXTS:
         buffer_text(out, "a list of texts");
         break;
+    case CONFIG_HOSTS:
+        buffer_text(out, "a list of names, without scheme, port, path, blank or *");
+        break;
     }
 }
 
@@ -171,9 +174,11 @@ static void texts_free(char **texts)
 }
 
 static int set_texts(const struct config_key *key, struct configuration *config, const char *text,
-                     struct error *err)
+                     const char *where, struct error *err)
 {
     size_t commas = 0;
+    if (key->kind == CONFIG_HOSTS && strpbrk(text, ":/?#@* \t"))
+        return refuse(key, text, where, err); /* no Host header could ever match it */
     for (const char *p = text; *p; p++)
         commas += *p == ',';
     char **texts = mem_alloc(commas + 2, sizeof *texts);
@@ -213,9 +218,10 @@ static int set(const struct config_key *key, struct configuration *config, const
     case CONFIG_LISTEN:
         return set_text(key, config, text, where, err);
     case CONFIG_TEXTS:
+    case CONFIG_HOSTS:
         break;
     }
-    return set_texts(key, config, text, err);
+    return set_texts(key, config, text, where, err);
 }
 
 int config_key_set(const struct config_key *key, struct configuration *config, const char *text,
@@ -258,6 +264,7 @@ void config_key_print(const struct config_key *key, const struct configuration *
         buffer_text(out, *(const char *const *)value);
         break;
     case CONFIG_TEXTS:
+    case CONFIG_HOSTS:
         for (char *const *texts = *(char **const *)value, *const *t = texts; *t; t++)
             buffer_printf(out, "%s%s", t == texts ? "" : ",", *t);
         break;
@@ -270,7 +277,7 @@ void config_key_clear(const struct config_key *key, struct configuration *config
         mem_free(*(char **)slot(key, config));
         *(char **)slot(key, config) = NULL;
     }
-    if (key->kind == CONFIG_TEXTS) {
+    if (config_key_is_list(key)) {
         texts_free(*(char ***)slot(key, config));
         *(char ***)slot(key, config) = NULL;
     }

@@ -241,7 +241,7 @@ static int read_list(struct reader *r, const struct config_key *key)
 static int read_value(struct reader *r, const struct config_key *key)
 {
     char at[WHERE_ROOM];
-    if (key->kind == CONFIG_TEXTS)
+    if (config_key_is_list(key))
         return read_list(r, key);
     struct buffer range;
     buffer_init(&range, 256);

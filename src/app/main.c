@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ static int check(const struct configuration *config, struct error *err)
         log_set_level(LOG_WARNING);
     if (configuration_check_serving(config, err) < 0 || command_check(config, err) < 0)
         return report(err);
-    return EXIT_OK;
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
 /* The page says what is wrong; the exit code, whether anything is. */
@@ -121,6 +122,18 @@ static int run(enum command command, struct configuration *config,
     return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
+/* Who starts us with one of the three closed would have the next file, or a socket that listens, in
+ * its place, and the log in there.  open() takes the lowest that is free. */
+static void open_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY); /* writing there fails, as it did */
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char *argv[])
 {
     const struct invocation invocation = { argc, argv, environ, clock_ns() };
@@ -128,6 +141,7 @@ int main(int argc, char *argv[])
     struct error err = { 0 };
     enum command command;
     int code;
+    open_standard_files();
     blas_prepare();
     signal(SIGXFSZ, SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error, like a full disk */
     if (configuration_read(&config, &command, argc, argv, environ, &err) < 0) {

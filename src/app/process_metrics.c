@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/log.h"
 
 static double cpu_seconds(void *context)
 {
@@ -70,6 +71,12 @@ static double throttled_seconds(void *context)
     return cpu_throttled_seconds();
 }
 
+static double lines_dropped(void *context)
+{
+    (void)context;
+    return (double)log_lines_dropped();
+}
+
 void process_metrics_register(struct metrics *metrics, double budget_cores)
 {
     static const struct {
@@ -82,6 +89,7 @@ void process_metrics_register(struct metrics *metrics, double budget_cores)
         { "process_virtual_memory_bytes", "Address space.", virtual_bytes },
         { "process_open_fds", "Open file descriptors.", open_fds },
         { "process_max_fds", "How many may be open.", max_fds },
+        { "seqd_log_lines_dropped_total", "Lines that stderr did not take.", lines_dropped },
     };
     gauge_set(metrics_gauge(metrics, "seqd_cpu_budget_cores",
                             "CPU that affinity and cgroup quota allowed at start.", ""),

@@ -1,5 +1,8 @@
 #include "base/log.h"
 
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,7 +13,10 @@
 
 #include "base/utf8.h"
 
+enum { STALL_MS = 100 };
+
 static _Atomic enum log_level lowest = LOG_INFO;
+static _Atomic uint64_t dropped;
 
 static struct {
     void (*take)(void *context, const char *message); /* NULL: stderr does */
@@ -117,15 +123,38 @@ void log_number(struct log_line *line, const char *name, double value)
     add(line, ", \"%s\": %.6g", name, value);
 }
 
+_Static_assert(sizeof((struct log_line *)0)->text <= PIPE_BUF, "a pipe must take a line whole");
+
+/* True when the line is written.  A reader of a pipe may have stopped: then one line waits for it,
+ * and those behind it do not, until it reads on.  What has room for a line keeps it until it is
+ * written: nobody else of this process is between poll() and write().  Not O_NONBLOCK: that would
+ * be of the pipe, which other processes may share. */
+static bool write_line(const struct log_line *line)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    static bool stalled;
+    pthread_mutex_lock(&turn);
+    struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+    stalled = poll(&out, 1, stalled ? 0 : STALL_MS) <= 0;
+    const bool written =
+        !stalled && write(STDERR_FILENO, line->text, line->length) == (ssize_t)line->length;
+    pthread_mutex_unlock(&turn);
+    return written;
+}
+
+uint64_t log_lines_dropped(void)
+{
+    return dropped;
+}
+
 void log_end(struct log_line *line)
 {
     if (line->level < lowest)
         return;
     line->text[line->length++] = '}';
     line->text[line->length++] = '\n';
-    /* One write keeps lines whole; a log that cannot be written must not stop the daemon. */
-    if (write(STDERR_FILENO, line->text, line->length) < 0)
-        return;
+    if (!write_line(line))
+        dropped++; /* a log that cannot be written must not stop the daemon */
 }
 
 void log_write(enum log_level level, const char *format, ...)

@@ -1,6 +1,7 @@
 #include "base/mapped_file.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 
 #include "base/log.h"
 
-enum { PLACES = 256, LINE_ROOM = 2100 };
+enum { PLACES = 256, LINE_ROOM = 2100, SAY_MS = 100 };
 
 /* A signal handler cannot compose a line: it is there before. */
 struct watched {
@@ -40,8 +41,9 @@ static void compose(char line[static LINE_ROOM], const char *path)
 
 static _Noreturn void end(const struct watched *place)
 {
-    const ssize_t written = write(STDERR_FILENO, place->line, strlen(place->line));
-    (void)written; /* whether it was heard or not */
+    struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+    if (poll(&out, 1, SAY_MS) > 0 && write(STDERR_FILENO, place->line, strlen(place->line)) < 0)
+        _exit(1); /* whether it was heard or not */
     _exit(1);
 }
 

@@ -104,26 +104,46 @@ static int check_key(struct admission *admission, const struct service *service,
                     "this API key is not, or no longer, valid");
 }
 
-static int check_media(struct MHD_Connection *connection, struct error *err)
+/* JSON is UTF-8 (RFC 8259, 8.1): no other charset may be named. */
+static bool is_charset_of_json(const char *parameter, size_t length)
+{
+    static const char *const allowed[] = { "charset=utf-8", "charset=\"utf-8\"", "charset=utf8" };
+    if (strncasecmp(parameter, allowed[0], strlen("charset=")) != 0)
+        return true; /* another parameter, which means nothing here */
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        if (strlen(allowed[i]) == length && strncasecmp(parameter, allowed[i], length) == 0)
+            return true;
+    return false;
+}
+
+static bool is_json(const char *type)
 {
     static const char json[] = "application/json";
+    size_t length = strcspn(type, "; \t");
+    bool good = length == sizeof json - 1 && strncasecmp(type, json, length) == 0;
+    while (good && *(type += length)) {
+        type += strspn(type, "; \t");
+        length = strcspn(type, "; \t");
+        good = is_charset_of_json(type, length);
+    }
+    return good;
+}
+
+static int check_media(struct MHD_Connection *connection, struct error *err)
+{
     const char *encoding = header(connection, "Content-Encoding");
     if (encoding && strcasecmp(encoding, "identity") != 0)
         return error_at(err, ERR_MEDIA_TYPE, "Content-Encoding",
                         "compressed bodies are not read; send it without Content-Encoding");
     const char *type = header(connection, "Content-Type");
-    if (!type)
-        return 0;
-    type += strspn(type, " \t");
-    const size_t length = strcspn(type, "; \t");
-    if (length == sizeof json - 1 && strncasecmp(type, json, length) == 0)
+    if (!type || is_json(type + strspn(type, " \t")))
         return 0;
     return error_at(err, ERR_MEDIA_TYPE, "Content-Type",
-                    "the body must be JSON; send \"Content-Type: application/json\"");
+                    "the body must be JSON in UTF-8; send \"Content-Type: application/json\"");
 }
 
 struct framing {
-    size_t lengths, codings, hosts;
+    size_t lengths, codings, hosts, types;
     bool malformed; /* a name or a value that other readers may take for another one */
 };
 
@@ -158,9 +178,31 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
     framing->lengths += strcasecmp(name, "Content-Length") == 0;
     framing->codings += strcasecmp(name, "Transfer-Encoding") == 0;
     framing->hosts += strcasecmp(name, "Host") == 0;
+    framing->types += strcasecmp(name, "Content-Type") == 0;
     framing->malformed |= !is_name(name, name_length) || !value || is_folded(name, value) ||
                           !is_value(value, value_length);
     return MHD_YES;
+}
+
+/* A target may be a whole URL (RFC 9112, 3.2.2); its path, and in *length how long the host before
+ * it is.  That host is what counts then, so who sends another one as Host is refused. */
+static const char *find_path(const char *target, size_t *length)
+{
+    const char *host = cors_without_scheme(target);
+    *length = host ? strcspn(host, "/") : 0;
+    return host ? host + *length : target;
+}
+
+static int check_target(const struct request_head *head, struct error *err)
+{
+    size_t length;
+    const char *path = find_path(head->path, &length);
+    const char *host = header(head->connection, "Host");
+    if (path == head->path || !host ||
+        (strlen(host) == length && strncasecmp(host, path - length, length) == 0))
+        return 0;
+    return error_at(err, ERR_UNSUPPORTED, "Host",
+                    "Host \"%.128s\" is not the host of the URL in the request line", host);
 }
 
 /* A body whose end two readers could see at different places is how requests are smuggled. */
@@ -174,6 +216,9 @@ static int check_framing(struct MHD_Connection *connection, struct error *err)
                          "a header is folded or has a character that no name or value may have");
     if (framing.hosts > 1)
         return error_at(err, ERR_UNSUPPORTED, "Host", "there is more than one Host header");
+    if (framing.types > 1)
+        return error_at(err, ERR_UNSUPPORTED, "Content-Type",
+                        "there is more than one Content-Type header");
     if (framing.lengths + framing.codings > 1)
         return error_at(err, ERR_UNSUPPORTED, "Content-Length",
                         "the length of the body is given more than once");
@@ -230,7 +275,8 @@ int admission_check(struct admission *admission, const struct server *server,
 {
     struct MHD_Connection *connection = head->connection;
     *admission = (struct admission){ .name = "" };
-    const struct route *route = routes_find(head->path, &admission->name);
+    size_t host_length;
+    const struct route *route = routes_find(find_path(head->path, &host_length), &admission->name);
     if (route && route->kind == ROUTE_METRICS && !server->metrics_enabled)
         route = NULL;
     admission->route = route;
@@ -242,7 +288,7 @@ int admission_check(struct admission *admission, const struct server *server,
         return -1;
     }
     admission->at_once = header(connection, "Expect") != NULL;
-    if (check_host(server, service, head, route, err) < 0 ||
+    if (check_target(head, err) < 0 || check_host(server, service, head, route, err) < 0 ||
         check_origin(admission, service, head, err) < 0)
         return -1;
     if (admission->cors.preflight)

@@ -8,15 +8,21 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-bool cors_is_same_origin(const char *origin, const char *host)
+const char *cors_without_scheme(const char *url)
 {
     static const char *const schemes[] = { "http://", "https://" };
     for (size_t i = 0; i < 2; i++) {
         const size_t length = strlen(schemes[i]);
-        if (strncasecmp(origin, schemes[i], length) == 0)
-            return strcasecmp(origin + length, host) == 0;
+        if (strncasecmp(url, schemes[i], length) == 0)
+            return url + length;
     }
-    return false;
+    return NULL;
+}
+
+bool cors_is_same_origin(const char *origin, const char *host)
+{
+    const char *own = cors_without_scheme(origin);
+    return own && strcasecmp(own, host) == 0;
 }
 
 /* The entry of the list that allows the origin, "*" among them. */

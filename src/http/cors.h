@@ -27,6 +27,9 @@ struct cors cors_read(const struct service *service, struct MHD_Connection *conn
  * scheme, which a proxy before us may have changed, is not compared. */
 bool cors_is_same_origin(const char *origin, const char *host);
 
+/* What follows "http://" or "https://"; NULL: `url` begins with neither. */
+const char *cors_without_scheme(const char *url);
+
 void cors_add_headers(const struct cors *cors, struct MHD_Response *response);
 
 #endif

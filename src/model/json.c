@@ -38,6 +38,13 @@ static void use_our_heap(void)
     json_set_alloc_funcs(allocate, mem_free);
 }
 
+/* The library's word for a NUL names a flag of its own. */
+static const char *plain_text(const json_error_t *reason)
+{
+    return json_error_code(reason) == json_error_null_character ? "\\u0000 is not allowed"
+                                                                : reason->text;
+}
+
 json_t *json_parse_within(const char *bytes, size_t count, size_t heap_max, const char *what,
                           enum error_code code, struct error *err)
 {
@@ -63,7 +70,7 @@ json_t *json_parse_within(const char *bytes, size_t count, size_t heap_max, cons
         error_set(err, ERR_NO_MEMORY, "no memory to parse %s", what);
     else
         error_set(err, code, "%s is not valid JSON: line %d, column %d: %s", what, reason.line,
-                  reason.column, reason.text);
+                  reason.column, plain_text(&reason));
     return NULL;
 }
 

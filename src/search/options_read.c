@@ -216,7 +216,7 @@ static int read_bias(const struct reading *reading, const struct value *list, si
     const double most = FLT_MAX;
     double number = 0;
     if (read_real(reading, item(item(whole, index), 1), &list->items[index].items[1], -most, most,
-                  "a finite number", &number) < 0)
+                  FINITE_RANGE, &number) < 0)
         return -1;
     *bias = (float)number;
     return 0;

@@ -24,6 +24,9 @@ enum option_kind {
     KIND_NOT_BUILT       /* an option of the reference or of ours; `initial` is its neutral value */
 };
 
+/* Of a number that becomes a float, for errors. */
+#define FINITE_RANGE "a number from -3.4e38 to 3.4e38"
+
 /* What the number of KIND_LOGPROBS is for `false`. */
 enum { LOGPROBS_FALSE = -2 };
 

@@ -232,17 +232,22 @@ bad_generate() { # STATUS CODE OPTION PARAMETERS
 
 @test "any content type but JSON is refused and told which to send" {
     for type in text/plain application/x-www-form-urlencoded application/jsonx \
-        'multipart/form-data; boundary=x'; do
+        'multipart/form-data; boundary=x' 'application/json; charset=latin1' \
+        'application/json;x=y;Charset=utf-16' 'application/json; charset="utf-8' \
+        'application/json; charset='; do
         refused 415 unsupported_media_type Content-Type /v1/encode '' -d '{"input_ids":[[5]]}' \
             -H "Content-Type: $type"
         holds '.error.message | test("Content-Type: application/json")'
     done
-    for type in application/json 'Application/JSON; charset=utf-8'; do
+    for type in application/json 'Application/JSON; charset=utf-8' 'application/json;' \
+        'application/json;charset="UTF-8" ; profile=x' 'application/json; charset=utf8'; do
         ask /v1/encode '' -d '{"input_ids":[[5]]}' -H "Content-Type: $type"
         [ "$status" = 200 ]
     done
     ask /v1/encode '' -d '{"input_ids":[[5]]}' -H 'Content-Type:'
     [ "$status" = 200 ]
+    refused 400 unsupported Content-Type /v1/encode '{"input_ids":[[5]]}' \
+        -H 'Content-Type: text/plain'
 }
 
 @test "a multipart form is refused unparsed" {

@@ -108,6 +108,10 @@ write_config() { # TEXT
     [ "$code" -eq 0 ] && [[ $out == *'model vanilla_post'*transformer*57280* ]]
     ends 1 "$BATS_TEST_TMPDIR/nowhere" check --model "$BATS_TEST_TMPDIR/nowhere"
     ends 2 limits.beams check --model $model --limits.beams 0
+    ends 0 'no packed copy' check --model $model --engine.cache_dir /proc/none
+    code=0
+    "$SEQD" check --model $model >/dev/full || code=$?
+    [ "$code" -eq 1 ]
 }
 
 @test "file, environment and command line win in this order" {

@@ -169,6 +169,27 @@ method() { # METHOD ROUTE
     done
 }
 
+@test "a target may be a whole URL, whose host is that of Host" {
+    local port=${url##*:} got
+    for target in http://localhost HTTP://LOCALHOST https://localhost; do
+        [ "$(status '' --request-target $target/livez -H 'Host: localhost')" = 200 ]
+        ok /v1/encode '{"model":"vanilla_post","input_ids":[[5]],"pooling":"mean"}' \
+            --request-target "$target/v1/encode?x" -H 'Host: localhost'
+    done
+    ask '' '' --request-target "$url/v1/models/vanilla_post"
+    holds '.id == "vanilla_post"'
+    [ "$(status '' --request-target "$url")" = 404 ]
+    [ "$(status '' --request-target "ftp://127.0.0.1:$port/livez")" = 404 ]
+    refused 403 forbidden Host '' '' --request-target http://evil.example/v1/models \
+        -H 'Host: evil.example'
+    for target in http://evil.example http://localhost:1 http://localhos http://x@localhost http://; do
+        refused 400 unsupported Host '' '' --request-target $target/v1/models \
+            -H 'Host: localhost'
+    done
+    got=$(raw 'GET http://localhost/livez HTTP/1.0\r\n\r\n')
+    [[ $got == HTTP/1.[01]' 200 '* ]]
+}
+
 @test "a page of another origin cannot post" {
     refused 403 forbidden Origin /v1/encode '{"model":"other","input_ids":[[5]]}' \
         -H 'Origin: https://evil.example'

@@ -169,6 +169,32 @@ static void hosts_are_a_list(void **state)
     configuration_free(&config);
 }
 
+static void hosts_that_no_header_could_match_are_refused(void **state)
+{
+    (void)state;
+    static char *const hosts[] = { "SEQD_SERVER_HOSTS=http://a.example",
+                                   "SEQD_SERVER_HOSTS=b,a.example:8080",
+                                   "SEQD_SERVER_HOSTS=a.example/x", "SEQD_SERVER_HOSTS=*.example",
+                                   "SEQD_SERVER_HOSTS=a, b" };
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        struct configuration config;
+        struct error err;
+        enum command command;
+        assert_int_equal(read_all(&config, WORDS(NULL), WORDS(hosts[i]), &command, &err), -1);
+        assert_string_equal(err.param, "server.hosts");
+        assert_non_null(strstr(err.message, "without scheme, port, path"));
+        configuration_free(&config);
+    }
+    struct configuration config;
+    struct error err;
+    enum command command;
+    write_file("server: {hosts: [fine, 'a.example:80']}\n");
+    assert_int_equal(read_all(&config, WORDS("--config", file_path), WORDS(NULL), &command, &err),
+                     -1);
+    assert_string_equal(err.param, "server.hosts");
+    configuration_free(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +203,7 @@ int main(void)
         WITH_FILE(deep_nesting_is_refused_at_once),
         WITH_FILE(a_file_that_cannot_be_read_or_is_huge_is_refused),
         WITH_FILE(hosts_are_a_list),
+        WITH_FILE(hosts_that_no_header_could_match_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,32 @@ static void wrong_values_are_refused_by_name(void **state)
     check_refused(cases, sizeof cases / sizeof cases[0]);
 }
 
+static void a_message_names_the_bound_that_was_passed(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        struct value value;
+        const char *allowed;
+    } cases[] = {
+        { "temperature", REAL(1e300), "from 1.2e-38 to 3.4e38" },
+        { "temperature", REAL(1e-60), "from 1.2e-38 to 3.4e38" },
+        { "temperature", INT(0), "above 0" },
+        { "length_penalty", REAL(1e308), "from -3.4e38 to 3.4e38" },
+        { "num_beams", INT(0), "from 1 to limits.beams" },
+        { "num_return_sequences", INT(0), "from 1 to limits.return_sequences" },
+        { "max_new_tokens", INT(0), "from 1 to limits.max_new_tokens" },
+        { "logprobs", INT(-1), "from 0 to limits.top_logprobs" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        struct options o = fresh();
+        assert_int_equal(options_set(&o, cases[i].name, &cases[i].value, &limits, "", &err), -1);
+        if (!strstr(err.message, cases[i].allowed))
+            fail_msg("%s", err.message);
+    }
+}
+
 static void neutral_values_of_options_that_are_not_built_are_taken(void **state)
 {
     (void)state;
@@ -405,6 +431,7 @@ int main(void)
         cmocka_unit_test(values_of_the_right_kind_are_taken),
         cmocka_unit_test(null_switches_an_option_off),
         cmocka_unit_test(wrong_values_are_refused_by_name),
+        cmocka_unit_test(a_message_names_the_bound_that_was_passed),
         cmocka_unit_test(neutral_values_of_options_that_are_not_built_are_taken),
         cmocka_unit_test(a_models_defaults_are_taken_and_its_other_fields_passed_over),
         cmocka_unit_test(a_models_own_start_wins_over_bos),
