@@ -119,14 +119,19 @@ def kubernetes_faults(documents, dockerfile, defaults):
 
 
 def metric_faults(documents, adapter):
+    offered = {rule["name"]["as"]: rule["metricsQuery"] for rule in adapter["rules"]["external"]}
     for document in documents:
-        if document["kind"] == "HorizontalPodAutoscaler":
-            scaled = document["spec"]["metrics"][0]["external"]["metric"]["name"]
-    rule = adapter["rules"]["external"][0]
-    if rule["name"]["as"] != scaled:
-        yield "the adapter offers another metric than the HPA asks for"
-    if not rule["metricsQuery"].startswith("max by"):
-        yield "the adapter's metric is no maximum"
+        if document["kind"] != "HorizontalPodAutoscaler":
+            continue
+        asked = {metric["external"]["metric"]["name"] for metric in document["spec"]["metrics"]}
+        if asked != offered.keys():
+            yield f"the adapter offers {set(offered)}, the HPA asks for {asked}"
+        # Overload keeps the queue short: the daemon refuses what would wait too long.
+        if "seqd_expected_wait_seconds" not in asked:
+            yield "the HPA does not see overload"
+    for name, query in offered.items():
+        if not query.startswith("max by"):
+            yield f"the adapter's {name} is no maximum"
 
 
 def main():
