@@ -220,6 +220,8 @@ int server_start(struct server **out, const struct http_config *config, struct s
     server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
     gauge_set(metrics_gauge(metrics, "seqd_http_connections_limit", "server.connections.", ""),
               (double)config->connections);
+    server->bodies_refused = metrics_counter(metrics, "seqd_http_bodies_refused_total",
+                                             "Bodies without room in limits.bodies_bytes.", "");
     server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");
     access_prepare(metrics);
 

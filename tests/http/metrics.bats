@@ -90,7 +90,9 @@ seqd_x_bucket{a="c",le="1.0"} 2\nseqd_x_bucket{a="c",le="+Inf"} 2\nseqd_x_count{
         prompt_tokens generated_tokens padding_tokens nonfinite_outputs; do
         grep -qx "seqd_${name}_total counter" "$BATS_TEST_TMPDIR/types"
     done
-    grep -qx "seqd_worker_busy_seconds_total counter" "$BATS_TEST_TMPDIR/types"
+    for name in worker_busy_seconds http_bodies_refused; do
+        grep -qx "seqd_${name}_total counter" "$BATS_TEST_TMPDIR/types"
+    done
     for name in request_duration_seconds queue_wait_seconds encode_duration_seconds \
         decode_step_duration_seconds time_to_first_token_seconds inter_token_latency_seconds \
         batch_sequences batch_tokens sequence_source_tokens sequence_generated_tokens; do
