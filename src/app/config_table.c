@@ -57,7 +57,8 @@ const struct config_key config_keys[] = {
     { "limits.bodies_bytes", CONFIG_BYTES, "bytes", "256 MiB", KIB, 1024 * GIB, NULL, NULL,
       AT(limits.bodies_bytes),
       "Bodies of all requests until they are answered, since what is made of them waits as long; a "
-      "request that finds no room gets 429.  At least limits.body_bytes." },
+      "request that finds no room gets 429, but for bodies below 16 KiB.  At least "
+      "limits.body_bytes." },
     { "limits.response_bytes", CONFIG_BYTES, "bytes", "64 MiB", KIB, 64 * GIB, NULL, NULL,
       AT(limits.response_bytes),
       "Answer to one request, estimated before it is queued: attention weights grow with the "

@@ -8,6 +8,10 @@
 
 #include "base/clock.h"
 
+/* Shorter bodies whose length is known need no room: server.connections bounds them, and a few slow
+ * uploads must not keep everybody out. */
+enum { SMALL_BODY_BYTES = 16 << 10 };
+
 static const char *header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
@@ -228,22 +232,25 @@ static int check_framing(struct MHD_Connection *connection, struct error *err)
     return 0;
 }
 
-static int check_length(const struct server *server, struct MHD_Connection *connection,
-                        const struct limits *limits, struct error *err)
+static int check_length(struct admission *admission, const struct server *server,
+                        struct MHD_Connection *connection, const struct limits *limits,
+                        struct error *err)
 {
     const char *length = header(connection, "Content-Length");
     const size_t bytes = length ? strtoull(length, NULL, 10) : 0;
     if (bytes > limits->body_bytes)
         return error_set(err, ERR_OVER_LIMIT, "the body has %.20s bytes; limits.body_bytes is %zu",
                          length, limits->body_bytes);
+    admission->small_body = bytes && bytes < SMALL_BODY_BYTES;
     /* Only what has come counts: who announces much and sends nothing takes no room. */
-    if (bytes && bytes + server->body_bytes > limits->bodies_bytes)
-        return admission_no_room(limits, err);
+    if (bytes >= SMALL_BODY_BYTES && bytes + server->body_bytes > limits->bodies_bytes)
+        return admission_no_room(server, limits, err);
     return 0;
 }
 
-int admission_no_room(const struct limits *limits, struct error *err)
+int admission_no_room(const struct server *server, const struct limits *limits, struct error *err)
 {
+    counter_add(server->bodies_refused, 1);
     return error_set(err, ERR_BUSY,
                      "the bodies of other requests leave no room for this one; "
                      "limits.bodies_bytes is %zu",
@@ -283,7 +290,7 @@ int admission_check(struct admission *admission, const struct server *server,
     admission->cors = cors_read(service, connection, route, head->method);
 
     if (check_framing(connection, err) < 0 ||
-        check_length(server, connection, service->limits, err) < 0) {
+        check_length(admission, server, connection, service->limits, err) < 0) {
         admission->at_once = true;
         return -1;
     }

@@ -20,6 +20,7 @@ struct admission {
     const struct key *key;    /* the client's, of the service; NULL: none was needed */
     struct quota_share share; /* of what the client may do at once; for quotas_release() */
     unsigned retry_after_s;   /* ERR_TOO_OFTEN: when there is room again; else 0 */
+    bool small_body;          /* it is let in whatever the bodies of others take */
     /* The answer cannot wait for the body: it is too long, or it is not clear where it ends, or the
      * client waits for a word before it sends any. */
     bool at_once;
@@ -32,8 +33,8 @@ int admission_check(struct admission *admission, const struct server *server,
                     const struct service *service, const struct request_head *head,
                     struct error *err);
 
-/* −1 with ERR_BUSY: the bodies of other requests leave no room for this one. */
-int admission_no_room(const struct limits *limits, struct error *err);
+/* −1 with ERR_BUSY, counted: the bodies of other requests leave no room for this one. */
+int admission_no_room(const struct server *server, const struct limits *limits, struct error *err);
 
 /* True if the value of a Host header is an address, localhost, or one of the NULL-terminated names.
  */

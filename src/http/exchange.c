@@ -117,13 +117,14 @@ static void drop_body(struct exchange *x)
     hold(&x->server->body_bytes, &x->body_held, 0);
 }
 
-/* Whether `count` more bytes fit beside all bodies that are there. */
+/* Whether `count` more bytes fit beside all bodies that are there, or are let in all the same. */
 static bool find_room(struct exchange *x, size_t count)
 {
     if (hold(&x->server->body_bytes, &x->body_held, x->body_held + count) <=
-        x->service->limits->bodies_bytes)
+            x->service->limits->bodies_bytes ||
+        x->admission.small_body)
         return true;
-    admission_no_room(x->service->limits, &x->error);
+    admission_no_room(x->server, x->service->limits, &x->error);
     return false;
 }
 

@@ -218,6 +218,10 @@ int server_start(struct server **out, const struct http_config *config, struct s
     server->tls = service->certificate != NULL;
     server->quiesced_fd = -1;
     server->connections = metrics_gauge(metrics, "seqd_http_connections", "Open connections.", "");
+    gauge_set(metrics_gauge(metrics, "seqd_http_connections_limit", "server.connections.", ""),
+              (double)config->connections);
+    server->bodies_refused = metrics_counter(metrics, "seqd_http_bodies_refused_total",
+                                             "Bodies without room in limits.bodies_bytes.", "");
     server->ready = metrics_gauge(metrics, "seqd_ready", "1 while /readyz is 200.", "");
     access_prepare(metrics);
 

@@ -28,6 +28,7 @@ struct server {
     struct desk *desk;
     int quiesced_fd; /* the listener once it is ours again; −1 */
     struct gauge *connections, *ready;
+    struct counter *bodies_refused; /* no model's: nothing of them was read */
 
     pthread_mutex_t service_lock; /* a leaf, for the pointer below and its users to be one */
     struct service *service;

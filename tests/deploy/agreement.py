@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """What several files of deploy/ say must agree, and with the daemon's defaults.
 
-usage: agreement.py MANIFESTS COMPOSE UNIT DOCKERFILE SEQD_YAML ADAPTER
+usage: agreement.py MANIFESTS COMPOSE UNIT DOCKERFILE SEQD_YAML ADAPTER PROGRAM MODEL
 Prints the faults; exit code 1 if there is one.  Needs PyYAML.
 """
+import json
+import os
 import re
+import subprocess
 import sys
 
 import yaml
 
 LAST_ANSWERS_S = 5
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def read(path):
@@ -26,6 +30,43 @@ def drain_seconds(environment, dockerfile, defaults):
     return (int(delay) + int(timeout)) / 1000
 
 
+def size(text):
+    """Bytes: 1024, 256 MiB, 1Gi, 2g."""
+    number, unit = re.fullmatch(r"(\d+) ?([kmg]?)(?:ib?)?", str(text).lower()).groups()
+    return int(number) * UNITS[unit]
+
+
+def memory_needed(environment, defaults, inspect):
+    """The sum of deploy/README.md and a tenth."""
+    def value(section, key):
+        return size(environment.get(f"SEQD_{section}_{key}".upper(),
+                                    yaml.safe_load(defaults)[section][key]))
+    # One worker, whatever machine this is.
+    shape = {"SEQD_ENGINE_WORKERS": "1", "SEQD_ENGINE_THREADS": "2"}
+    model = json.loads(subprocess.run(inspect, env={**os.environ, **environment, **shape},
+                                      check=True, capture_output=True).stdout)["memory"]["bytes"]
+    requests = (40 * value("limits", "body_bytes") + (16 << 20)
+                + 8 * value("limits", "bodies_bytes") + value("limits", "answers_bytes")
+                + (256 << 10) * value("server", "connections"))
+    return (model + requests) * 11 // 10
+
+
+def memory_faults(what, environment, limit, defaults, inspect):
+    needed = memory_needed(environment, defaults, inspect)
+    if size(limit) < needed:
+        yield f"{what}: a memory limit of {limit} is less than the {needed >> 20} MiB of the sum"
+
+
+def pod_environment(documents):
+    """Of the Deployment: its container's environment and memory limit."""
+    for document in documents:
+        if document["kind"] == "Deployment":
+            container = document["spec"]["template"]["spec"]["containers"][0]
+            return ({item["name"]: item["value"] for item in container["env"]},
+                    container["resources"]["limits"]["memory"])
+    return {}, 0
+
+
 def kubernetes_faults(documents, dockerfile, defaults):
     kinds = {document["kind"]: document for document in documents}
     wanted = {"Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget",
@@ -36,7 +77,7 @@ def kubernetes_faults(documents, dockerfile, defaults):
     deployment = kinds["Deployment"]["spec"]
     pod, labels = deployment["template"]["spec"], deployment["template"]["metadata"]["labels"]
     container = pod["containers"][0]
-    environment = {item["name"]: item["value"] for item in container["env"]}
+    environment, _ = pod_environment(documents)
     needed = drain_seconds(environment, dockerfile, defaults) + LAST_ANSWERS_S
     if pod["terminationGracePeriodSeconds"] < needed:
         yield f"terminationGracePeriodSeconds is less than {needed}"
@@ -78,14 +119,19 @@ def kubernetes_faults(documents, dockerfile, defaults):
 
 
 def metric_faults(documents, adapter):
+    offered = {rule["name"]["as"]: rule["metricsQuery"] for rule in adapter["rules"]["external"]}
     for document in documents:
-        if document["kind"] == "HorizontalPodAutoscaler":
-            scaled = document["spec"]["metrics"][0]["external"]["metric"]["name"]
-    rule = adapter["rules"]["external"][0]
-    if rule["name"]["as"] != scaled:
-        yield "the adapter offers another metric than the HPA asks for"
-    if not rule["metricsQuery"].startswith("max by"):
-        yield "the adapter's metric is no maximum"
+        if document["kind"] != "HorizontalPodAutoscaler":
+            continue
+        asked = {metric["external"]["metric"]["name"] for metric in document["spec"]["metrics"]}
+        if asked != offered.keys():
+            yield f"the adapter offers {set(offered)}, the HPA asks for {asked}"
+        # Overload keeps the queue short: the daemon refuses what would wait too long.
+        if "seqd_expected_wait_seconds" not in asked:
+            yield "the HPA does not see overload"
+    for name, query in offered.items():
+        if not query.startswith("max by"):
+            yield f"the adapter's {name} is no maximum"
 
 
 def main():
@@ -95,8 +141,13 @@ def main():
     adapter = yaml.safe_load(read(sys.argv[6]))
     faults = list(kubernetes_faults(documents, dockerfile, defaults))
     faults += metric_faults(documents, adapter)
+    inspect = [sys.argv[7], "inspect", "--json", sys.argv[8]]
+    faults += memory_faults("the pod", *pod_environment(documents), defaults, inspect)
+    service = compose["services"]["seqd"]
+    faults += memory_faults("compose", service.get("environment", {}), service["mem_limit"],
+                            defaults, inspect)
     needed = drain_seconds({}, dockerfile, defaults) + LAST_ANSWERS_S
-    grace = compose["services"]["seqd"]["stop_grace_period"]
+    grace = service["stop_grace_period"]
     if int(grace.rstrip("s")) < needed:
         faults.append(f"compose's stop_grace_period is less than {needed} s")
     if int(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.M)[1]) < needed:

@@ -47,7 +47,7 @@ is() { # NAME WANTED FOUND
 inspect() { podman inspect "$container" | jq -r ".[0] | $1"; }
 is 'the user' 10001:10001 "$(inspect .Config.User)"
 is 'the root file system, read-only,' true "$(inspect .HostConfig.ReadonlyRootfs)"
-is 'the memory limit' $((512 << 20)) "$(inspect .HostConfig.Memory)"
+is 'the memory limit' $((1 << 30)) "$(inspect .HostConfig.Memory)"
 is 'the CPU budget that the daemon sees' 2 \
     "$(answers /metrics | sed -n 's/^seqd_cpu_budget_cores //p')"
 is 'the set of effective capabilities' 0000000000000000 \

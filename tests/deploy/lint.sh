@@ -43,13 +43,17 @@ for overlay in base own-model; do
 done
 sed 's/periodSeconds: 2/periodSeconds: two/' "$scratch/base.yaml" >"$scratch/wrong.yaml"
 refused 'a word for a number' kubernetes-validate --strict "$scratch/wrong.yaml"
-agree() { # MANIFESTS
-    python3 tests/deploy/agreement.py "$1" deploy/compose.yaml deploy/seqd.service Dockerfile \
-        config/seqd.yaml deploy/kubernetes/prometheus-adapter.yaml
+agree() { # MANIFESTS [COMPOSE]
+    python3 tests/deploy/agreement.py "$1" "${2-deploy/compose.yaml}" deploy/seqd.service \
+        Dockerfile config/seqd.yaml deploy/kubernetes/prometheus-adapter.yaml "$seqd" models/g2p
 }
 check 'manifests agree with each other and with the image' agree "$scratch/base.yaml"
 sed 's/\(terminationGracePeriodSeconds\): .*/\1: 69/' "$scratch/base.yaml" >"$scratch/wrong.yaml"
 refused 'a grace period shorter than the drain' agree "$scratch/wrong.yaml"
+sed '/SEQD_LIMITS_BODIES_BYTES/,+1d' "$scratch/base.yaml" >"$scratch/wrong.yaml"
+refused 'bodies that do not fit into the memory of the pod' agree "$scratch/wrong.yaml"
+sed '/SEQD_LIMITS_BODIES_BYTES/d' deploy/compose.yaml >"$scratch/compose.yaml"
+refused 'the same of compose' agree "$scratch/base.yaml" "$scratch/compose.yaml"
 python3 - "$scratch/base.yaml" >"$scratch/wrong.yaml" <<'PYTHON'
 import sys
 import yaml

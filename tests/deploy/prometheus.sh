@@ -79,11 +79,20 @@ check 'every query of the dashboard is answered, and no cumulative count is inco
 wait $load || fail "no request is lost: $(cat "$scratch/load.json")"
 step "no request is lost: $(jq -c '[.sent, .statuses]' "$scratch/load.json")"
 
-# The HPA's metric, as prometheus-adapter asks for it.
-scaled=$(sed '1,/metricsQuery/d' deploy/kubernetes/prometheus-adapter.yaml | tr -d '\n' |
-    sed 's/<<.GroupBy>>/job/; s/<<.LabelMatchers>>/job="seqd"/g')
-[[ $(answer "$scaled") =~ ^[0-9.]+$ ]] || fail "the metric that scales: $(answer "$scaled")"
-step 'the metric that scales is answered'
+# The HPA's metrics, as prometheus-adapter asks for them.
+need_python_tools
+scaled=$(python3 - <<'PYTHON'
+import yaml
+with open("deploy/kubernetes/prometheus-adapter.yaml", encoding="utf-8") as file:
+    for rule in yaml.safe_load(file)["rules"]["external"]:
+        print(rule["metricsQuery"].replace("<<.GroupBy>>", "job")
+              .replace("<<.LabelMatchers>>", 'job="seqd"'))
+PYTHON
+)
+while read -r query; do
+    [[ $(answer "$query") =~ ^[0-9.e-]+$ ]] || fail "$query is answered: $(answer "$query")"
+done <<<"$scaled"
+step 'the metrics that scale are answered'
 
 # What was asked is what PromQL says.
 counted() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three replicas behind HAProxy, as deploy/haproxy configures it, under load: one is killed,
 one is drained, all are restarted in turn, and no request may be lost.  Replicas of one host share
-one copy of the weights.
+one copy of the weights.  Who leaves the proxy leaves its replica, and metrics stay behind it.
 
 usage: scale_out.py PROGRAM MODEL
 Prints `ok - ` and `not ok - ` lines; exit code 1 at the first fault.
@@ -177,6 +177,43 @@ def long_body(proxy):
     ok(f"a body of {len(body)} bytes is answered")
 
 
+def raw(proxy, text):
+    """A connection on which that was sent."""
+    connection = socket.create_connection(("127.0.0.1", proxy.port), timeout=30)
+    connection.sendall(text.encode())
+    return connection
+
+
+def leave(proxy, replicas):
+    """A client that gives up must not keep rows at work: its replica has to hear of it."""
+    body = json.dumps({"inputs": ["extraordinary"] * 2000, "parameters": {"num_beams": 16}})
+    connection = raw(proxy, "POST /v1/generate HTTP/1.1\r\nHost: localhost\r\n"
+                     "X-Request-Id: leaver\r\n"
+                     f"Content-Length: {len(body)}\r\n\r\n{body}")
+    time.sleep(0.5)
+    connection.close()
+
+    def seen():
+        lines = [json.loads(line) for replica in replicas
+                 for line in replica.log.read_text().splitlines() if '"leaver"' in line]
+        return [line for line in lines if "status" in line]
+    await_true("a replica ends the request of a client that left", seen)
+    status, after = seen()[0]["status"], seen()[0]["ms"]
+    if status != 499:
+        fail(f"a replica hears that a client left: status {status} after {after} ms")
+    ok(f"a replica hears that a client left: 499 after {after} ms")
+
+
+def metrics_stay_behind(proxy):
+    for target in ("/metrics", "/metrics?x", "/%6detrics", "/%6D%65trics",
+                   "http://localhost/metrics", "http://localhost/%6detrics"):
+        with raw(proxy, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
+            answer = connection.recv(4096).decode()
+        if not answer.startswith("HTTP/1.1 404 "):
+            fail(f"the proxy does not show {target}: {answer.splitlines()[0]}")
+    ok("the proxy does not show /metrics, however it is written")
+
+
 def one_copy(replicas, model):
     """Proportional set size: a page that three processes map counts a third in each."""
     weights = max(pathlib.Path(model).iterdir(), key=lambda file: file.stat().st_size)
@@ -212,6 +249,8 @@ def main():
                 load.stop()
             unharmed(load, "in the end", proxy)
             long_body(proxy)
+            leave(proxy, replicas)
+            metrics_stay_behind(proxy)
         finally:
             for one in processes + replicas:
                 if one.process and one.process.poll() is None:

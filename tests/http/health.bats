@@ -103,3 +103,15 @@ with_and_without_tls() { # HOST
     health 0
     [[ $stderr == *'is not the one in'* ]]
 }
+
+# As the health check of a container runs: it shares the daemon's environment and nothing else.
+@test "the environment alone tells it the file, its TLS and the address" {
+    certificate one
+    printf 'server: {tls_certificate: %s, tls_key: %s}\n' "$at/one.crt" "$at/one.key" >"$at/file"
+    export SEQD_CONFIG=$at/file
+    daemon_start --model tests/kit/bart --listen 127.0.0.1:0
+    export SEQD_LISTEN=127.0.0.1:${url##*:}
+    run -0 --separate-stderr "$SEQD" health
+    unset SEQD_CONFIG
+    run -1 --separate-stderr "$SEQD" health
+}

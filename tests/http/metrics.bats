@@ -90,7 +90,9 @@ seqd_x_bucket{a="c",le="1.0"} 2\nseqd_x_bucket{a="c",le="+Inf"} 2\nseqd_x_count{
         prompt_tokens generated_tokens padding_tokens nonfinite_outputs; do
         grep -qx "seqd_${name}_total counter" "$BATS_TEST_TMPDIR/types"
     done
-    grep -qx "seqd_worker_busy_seconds_total counter" "$BATS_TEST_TMPDIR/types"
+    for name in worker_busy_seconds http_bodies_refused; do
+        grep -qx "seqd_${name}_total counter" "$BATS_TEST_TMPDIR/types"
+    done
     for name in request_duration_seconds queue_wait_seconds encode_duration_seconds \
         decode_step_duration_seconds time_to_first_token_seconds inter_token_latency_seconds \
         batch_sequences batch_tokens sequence_source_tokens sequence_generated_tokens; do
@@ -98,9 +100,9 @@ seqd_x_bucket{a="c",le="1.0"} 2\nseqd_x_bucket{a="c",le="+Inf"} 2\nseqd_x_count{
     done
     for name in queue_sequences queue_limit_sequences expected_wait_seconds active_sequences \
         active_sequences_limit kv_cache_bytes kv_cache_limit_bytes model_mapped_bytes model_info \
-        http_connections \
-        cpu_budget_cores ready worker_last_step_timestamp_seconds build_info \
-        config_last_reload_successful config_last_reload_success_timestamp_seconds; do
+        http_connections http_connections_limit cpu_budget_cores ready build_info \
+        worker_last_step_timestamp_seconds config_last_reload_successful \
+        config_last_reload_success_timestamp_seconds; do
         grep -qx "seqd_$name gauge" "$BATS_TEST_TMPDIR/types"
     done
     grep -qx 'process_cpu_seconds_total counter' "$BATS_TEST_TMPDIR/types"
@@ -156,6 +158,7 @@ documented() {
     [ "$(metric 'seqd_queue_limit_sequences{model="vanilla_post"}')" = 4096 ]
     [ "$(metric 'seqd_model_info{model="vanilla_post",family="transformer",dtype="float32"}')" = 1 ]
     [ "$(metric seqd_http_connections)" -ge 1 ]
+    [ "$(metric seqd_http_connections_limit)" = 4096 ]
     local text='"[^"]*"'
     scrape |
         grep -q "^seqd_build_info{version=$text,commit=$text,blas=$text,kernels=$text} 1\$"

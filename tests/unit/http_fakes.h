@@ -141,7 +141,7 @@ static char *hear(int fd)
 /* One request on a connection of its own. */
 static char *ask(const char *head, const char *body)
 {
-    char text[8192];
+    char text[32768];
     snprintf(text, sizeof text, "%sConnection: close\r\nContent-Length: %zu\r\n\r\n%s", head,
              strlen(body), body);
     const int fd = dial();

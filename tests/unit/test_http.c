@@ -144,17 +144,20 @@ static void a_body_over_the_limit_is_413_and_the_client_can_read_it(void **state
 static void a_body_has_its_room_until_its_request_is_answered(void **state)
 {
     (void)state;
-    char body[901];
-    snprintf(body, sizeof body, "%-900s", "{\"input_ids\":[5]}");
-    limits.bodies_bytes = 1500;
+    char body[17001];
+    snprintf(body, sizeof body, "%-17000s", "{\"input_ids\":[5]}");
+    limits.body_bytes = limits.bodies_bytes = 17000;
     behaviour = ENGINE_WAITS;
     const int fd = dial();
-    const char *head = POST("/v1/encode", "Connection: close\r\nContent-Length: 900\r\n\r\n");
+    const char *head = POST("/v1/encode", "Connection: close\r\nContent-Length: 17000\r\n\r\n");
     say(fd, head, strlen(head));
     say(fd, body, strlen(body));
     for (int i = 0; i < 2000 && server_open_exchanges(server) == 0; i++)
         usleep(1000);
-    check(POST("/v1/encode", ""), body, 429, "limits.bodies_bytes is 1500");
+    check(POST("/v1/encode", ""), body, 429, "limits.bodies_bytes is 17000");
+    /* A short one is read all the same. */
+    check(POST("/v1/encode", ""), "{\"input_ids\":[10]}", 400, "token_out_of_range");
+    check(GET("/metrics", ""), "", 200, "seqd_http_bodies_refused_total 1\n");
     check(GET("/livez", ""), "", 200, "ok");
     behaviour = ENGINE_ANSWERS;
     char *answer = hear(fd);
