@@ -37,7 +37,7 @@ ENV SEQD_LISTEN=0.0.0.0:8080 \
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# It sees this environment, but not the daemon's command line: in a container the file and the address
+# It sees this environment, but not the daemon's command line: in a container file and address
 # are SEQD_CONFIG and SEQD_LISTEN.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["seqd", "health"]
 ENTRYPOINT ["seqd"]

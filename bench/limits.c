@@ -1,5 +1,5 @@
-/* limits.c — what this machine can do at most: a JSON line with bytes read from memory, and products
- * and sums of float32 and of int8 made in registers, in 1e9 a second, by THREADS threads together.
+/* limits.c — what this machine can do at most: a JSON line with bytes read from memory, and with
+ * products and sums of float32 and of int8 made in registers, 1e9 a second, by THREADS threads.
  * The most of some short tries; one argument: THREADS (1).
  *
  * What seqd's kernels use is measured: of int8 AVX-512 VNNI, else AVX2's pmaddubsw, pmaddwd and

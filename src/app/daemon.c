@@ -2,10 +2,10 @@
 
 #include <sys/resource.h>
 
-#include "app/background.h"
 #include "app/notify.h"
 #include "app/process_metrics.h"
 #include "app/signals.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/mem.h"

@@ -137,6 +137,25 @@ int fields_read(void *target, const struct field *fields, size_t count, const js
     return 0;
 }
 
+int fields_read_aliases(void *target, const struct field_alias *aliases, size_t count,
+                        const json_t *json, const char *file, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *name = aliases[i].field.name, *own_name = aliases[i].own;
+        const json_t *own = json_object_get(json, own_name), *value = json_object_get(json, name);
+        if (!own || json_is_null(own)) {
+            if (fields_read(target, &aliases[i].field, 1, json, file, err) < 0)
+                return -1;
+        } else if (aliases[i].must_agree && json_is_integer(value) && !json_equal(own, value)) {
+            return error_set(err, ERR_BAD_MODEL,
+                             "%s: \"%s\" is %lld, but \"%s\", another name of the same, is %lld",
+                             file, own_name, (long long)json_integer_value(own), name,
+                             (long long)json_integer_value(value));
+        }
+    }
+    return 0;
+}
+
 bool fields_have(const struct field *fields, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)

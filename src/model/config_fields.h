@@ -30,6 +30,18 @@ struct field {
 int fields_read(void *target, const struct field *fields, size_t count, const json_t *json,
                 const char *file, struct error *err);
 
+/* The reference's common name of a field, which a file may have in place of the class's own. */
+struct field_alias {
+    struct field field;
+    const char *own;
+    bool
+        must_agree; /* where a file has both; else the own one counts, and tensors tell if it fits */
+};
+
+/* As fields_read().  Errors: also names that must agree and do not. */
+int fields_read_aliases(void *target, const struct field_alias *aliases, size_t count,
+                        const json_t *json, const char *file, struct error *err);
+
 /* Is `name` in the table? */
 bool fields_have(const struct field *fields, size_t count, const char *name);
 

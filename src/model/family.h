@@ -29,7 +29,7 @@ struct tensor_names {
     const char *ffn_in, *ffn_out; /* of a gated one: ffn_in with "_0" and, the gate, "_1" */
     const char *output;           /* a whole name, unless output_prefixed */
     bool output_prefixed;
-    const char *output_bias;      /* a whole name, its ending included */
+    const char *output_bias; /* a whole name, its ending included */
 };
 
 /* The names that fairseq gave, which BART's descendants and our own family keep. */

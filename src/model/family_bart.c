@@ -30,9 +30,9 @@ struct bart_fields {
     {                                                                                              \
 #name, kind, PLACE(name), NULL, 0, 0                                                       \
     }
-#define ALIAS(alias, name, most)                                                                   \
+#define ALIAS(name, own, most, must_agree)                                                         \
     {                                                                                              \
-        alias, FIELD_SIZE, PLACE(name), NULL, 1, most                                              \
+        { #name, FIELD_SIZE, PLACE(own), NULL, 1, most }, #own, must_agree                         \
     }
 static const struct field fields[] = {
     SIZE(d_model, 1 << 16),
@@ -55,10 +55,12 @@ static const struct field fields[] = {
     OTHER(bos_token_id, FIELD_ID),
     OTHER(eos_token_id, FIELD_IDS),
     OTHER(decoder_start_token_id, FIELD_ID),
-    /* The reference's common names of the same, which count where a file has both. */
-    ALIAS("hidden_size", d_model, 1 << 16),
-    ALIAS("num_hidden_layers", encoder_layers, 1024),
-    ALIAS("num_attention_heads", encoder_attention_heads, 1024),
+};
+static const struct field_alias aliases[] = {
+    ALIAS(hidden_size, d_model, 1 << 16, false),
+    ALIAS(num_hidden_layers, encoder_layers, 1024, false),
+    ALIAS(num_attention_heads, encoder_attention_heads, 1024, true),
+    ALIAS(vocab_size, tgt_vocab_size, 1 << 24, false),
 };
 
 struct bart_traits {
@@ -99,8 +101,7 @@ static void vocabularies(const struct bart_fields *f, const struct bart_traits *
             config->target_vocabulary = f->decoder_vocab_size;
     } else if (traits->vocabulary == VOCABULARY_TWO) {
         config->source_vocabulary = f->src_vocab_size;
-        config->target_vocabulary =
-            f->vocab_size ? f->vocab_size : f->tgt_vocab_size; /* an alias */
+        config->target_vocabulary = f->tgt_vocab_size;
         config->shared_embeddings = false;
         config->output_bias = OUTPUT_BIAS_NONE;
         config->tied_output = true; /* files that stored one of the two tables are about */
@@ -113,7 +114,8 @@ static int read_bart(const struct family *family, struct model_config *config, c
     const struct bart_traits *traits = family->traits;
     struct bart_fields f = traits->defaults;
     const bool counted = traits->position_count != COUNT_PLACES;
-    if (fields_read(&f, fields, sizeof fields / sizeof *fields, json, file, err) < 0)
+    if (fields_read(&f, fields, sizeof fields / sizeof *fields, json, file, err) < 0 ||
+        fields_read_aliases(&f, aliases, sizeof aliases / sizeof *aliases, json, file, err) < 0)
         return -1;
     if (traits->position_kind == POSITION_FAIRSEQ && f.d_model < 4)
         return error_set(err, ERR_BAD_MODEL,

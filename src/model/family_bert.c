@@ -41,8 +41,7 @@ static const struct field usual_fields[] = {
     FIELD("hidden_act", FIELD_ACTIVATION, hidden_act, 0, 0),
     FIELD("is_decoder", FIELD_BOOL, is_decoder, 0, 0),
 };
-/* Its norms have an eps of their own.  The last three are the reference's common names of the
- * first, which count where a file has both. */
+/* Its norms have an eps of their own. */
 static const struct field distilbert_fields[] = {
     COMMON_FIELDS,
     FIELD("dim", FIELD_SIZE, hidden_size, 1, 1 << 16),
@@ -51,15 +50,19 @@ static const struct field distilbert_fields[] = {
     FIELD("hidden_dim", FIELD_SIZE, intermediate_size, 1, 1 << 20),
     FIELD("activation", FIELD_ACTIVATION, hidden_act, 0, 0),
     FIELD("sinusoidal_pos_embds", FIELD_BOOL, sinusoidal_pos_embds, 0, 0),
-    FIELD("hidden_size", FIELD_SIZE, hidden_size, 1, 1 << 16),
-    FIELD("num_hidden_layers", FIELD_SIZE, num_hidden_layers, 1, 1024),
-    FIELD("num_attention_heads", FIELD_SIZE, num_attention_heads, 1, 1024),
+};
+/* Only DistilBERT's own names are others. */
+static const struct field_alias aliases[] = {
+    { FIELD("hidden_size", FIELD_SIZE, hidden_size, 1, 1 << 16), "dim", false },
+    { FIELD("num_hidden_layers", FIELD_SIZE, num_hidden_layers, 1, 1024), "n_layers", false },
+    { FIELD("num_attention_heads", FIELD_SIZE, num_attention_heads, 1, 1024), "n_heads", true },
 };
 
 struct bert_traits {
     struct bert_fields defaults;
     const struct field *fields;
     size_t field_count;
+    bool has_aliases;
     bool token_types; /* the class has the table */
     bool counted;     /* positions count the ids that are not padding, behind the padding's row */
     int32_t uncounted_id; /* what counts as padding there; −1: what the file calls so */
@@ -94,6 +97,8 @@ static int read_bert(const struct family *family, struct model_config *config, c
     const struct bert_traits *traits = family->traits;
     struct bert_fields f = traits->defaults;
     if (fields_read(&f, traits->fields, traits->field_count, json, file, err) < 0 ||
+        (traits->has_aliases &&
+         fields_read_aliases(&f, aliases, sizeof aliases / sizeof *aliases, json, file, err) < 0) ||
         check_bert(&f, json, file, err) < 0)
         return -1;
     const size_t head = f.hidden_size / f.num_attention_heads;
@@ -210,6 +215,7 @@ static const struct bert_traits distilbert = {
     .defaults = { BASE, .num_hidden_layers = 6, .vocab_size = 30522, .bos_token_id = -1,
                   .eos_token_id = -1 },
     FIELDS(distilbert_fields),
+    .has_aliases = true,
 };
 
 const struct family families_bert[] = {

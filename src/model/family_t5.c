@@ -45,16 +45,15 @@ static const struct field fields[] = {
     OTHER(eos_token_id, FIELD_IDS),
     OTHER(decoder_start_token_id, FIELD_ID),
 };
-#define ALIAS(alias, name, most)                                                                   \
+#define ALIAS(name, own, most, must_agree)                                                         \
     {                                                                                              \
-        alias, FIELD_SIZE, PLACE(name), NULL, 1, most                                              \
+        { #name, FIELD_SIZE, PLACE(own), NULL, 1, most }, #own, must_agree                         \
     }
-/* The reference's common names of the same, which count where a file has both. */
-static const struct field aliases[] = {
-    ALIAS("hidden_size", d_model, 1 << 16),
-    ALIAS("num_hidden_layers", num_layers, 1024),
-    ALIAS("num_attention_heads", num_heads, 1024),
-    ALIAS("head_dim", d_kv, 1 << 16),
+static const struct field_alias aliases[] = {
+    ALIAS(hidden_size, d_model, 1 << 16, false),
+    ALIAS(num_hidden_layers, num_layers, 1024, false),
+    ALIAS(num_attention_heads, num_heads, 1024, true),
+    ALIAS(head_dim, d_kv, 1 << 16, true),
 };
 
 struct t5_traits {
@@ -104,7 +103,7 @@ static int read_t5(const struct family *family, struct model_config *config, con
         return -1;
     if (f.num_decoder_layers == 0) /* what an alias says comes too late for it */
         f.num_decoder_layers = f.num_layers;
-    if (fields_read(&f, aliases, sizeof aliases / sizeof *aliases, json, file, err) < 0)
+    if (fields_read_aliases(&f, aliases, sizeof aliases / sizeof *aliases, json, file, err) < 0)
         return -1;
     if (f.relative_attention_max_distance <= f.relative_attention_num_buckets / 2)
         return error_set(err, ERR_BAD_MODEL,

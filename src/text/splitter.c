@@ -37,8 +37,9 @@ static size_t read_character(struct span text, utf8proc_int32_t *character)
 static bool is_space(utf8proc_int32_t c)
 {
     const utf8proc_category_t category = utf8proc_category(c);
-    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f) || c == 0x85 || category == UTF8PROC_CATEGORY_ZS ||
-           category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
+    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f) || c == 0x85 ||
+           category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+           category == UTF8PROC_CATEGORY_ZP;
 }
 
 static int next_character(struct split *split, struct span *token)

@@ -139,7 +139,8 @@ with() { # KEY: curl options
 
 @test "the log warns where everyone may ask" {
     daemon_start --model tests/kit/bart --listen 0.0.0.0:0 --server.allow_unauthenticated true
-    log_lines 'select(.level == "warning") | .message' | grep 'everyone who can connect to 0.0.0.0:0'
+    log_lines 'select(.level == "warning") | .message' |
+        grep 'everyone who can connect to 0.0.0.0:0'
     daemon_stop
     daemon_start --model tests/kit/bart
     [ -z "$(log_lines 'select(.level == "warning")')" ]

@@ -182,7 +182,8 @@ method() { # METHOD ROUTE
     [ "$(status '' --request-target "ftp://127.0.0.1:$port/livez")" = 404 ]
     refused 403 forbidden Host '' '' --request-target http://evil.example/v1/models \
         -H 'Host: evil.example'
-    for target in http://evil.example http://localhost:1 http://localhos http://x@localhost http://; do
+    for target in http://evil.example http://localhost:1 http://localhos http://x@localhost \
+        http://; do
         refused 400 unsupported Host '' '' --request-target $target/v1/models \
             -H 'Host: localhost'
     done

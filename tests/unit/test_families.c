@@ -12,43 +12,8 @@
 #include "any_kernels.h"
 #include "base/log.h"
 #include "config_folder.h"
+#include "family_config.h"
 #include "serve/registry.h"
-
-/* Reads {"model_type": TYPE, FIELDS}. */
-static int read_config(const char *type, const char *fields, struct model_config *config,
-                       struct error *err)
-{
-    static char text[8192];
-    snprintf(text, sizeof text, "{\"model_type\": \"%s\"%s%s}", type, *fields ? ", " : "", fields);
-    return read_text(text, config, err);
-}
-
-static struct model_config config_of(const char *type, const char *fields)
-{
-    struct model_config config;
-    struct error err;
-    if (read_config(type, fields, &config, &err) < 0)
-        fail_msg("%s, %s: %s", type, fields, err.message);
-    return config;
-}
-
-/* Width, layers × heads × head width / inner width of the stacks, vocabularies, positions,
- * activation, scales of embeddings and output, ids of padding, begin, end and start. */
-static const char *describe(const struct model_config *c)
-{
-    static char text[512];
-    char positions[32] = "any";
-    if (c->positions_max != SIZE_MAX)
-        snprintf(positions, sizeof positions, "%zu", c->positions_max);
-    snprintf(text, sizeof text,
-             "%zu %zux%zux%zu/%zu %zux%zux%zu/%zu %zu/%zu %s %s%d %g %g %d %d %d %d", c->width,
-             c->encoder.layers, c->encoder.heads, c->encoder.key_width, c->encoder.inner_width,
-             c->decoder.layers, c->decoder.heads, c->decoder.key_width, c->decoder.inner_width,
-             c->source_vocabulary, c->target_vocabulary, positions, c->gated ? "gated " : "",
-             (int)c->activation, (double)c->embedding_scale, (double)c->output_scale, c->pad_id,
-             c->bos_id, c->eos_id, c->start_id);
-    return text;
-}
 
 /* Every field that some family reads. */
 static const char *const all_fields[] = {
@@ -146,54 +111,6 @@ static void what_is_missing_or_null_is_the_default_of_the_class(void **state)
         const struct model_config null = config_of(cases[i].type, nulls());
         assert_string_equal(describe(&null), cases[i].expected);
     }
-}
-
-/* The reference's attribute_map: a field's common name counts where a file has both, and only where
- * the class has such a field. */
-static void a_common_name_counts_before_the_class_s_own(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *type, *fields, *expected;
-    } cases[] = {
-        { "bart",
-          "\"num_attention_heads\": 4, \"encoder_attention_heads\": 8, \"num_hidden_layers\": 3, "
-          "\"encoder_layers\": 2, \"hidden_size\": 512",
-          "512 3x4x128/4096 12x16x32/4096 50265/50265 1024 1 1 1 1 0 2 2" },
-        { "t5",
-          "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"head_dim\": 32, "
-          "\"hidden_size\": 256",
-          "256 2x4x32/2048 6x4x32/2048 32128/32128 any 0 1 0.0625 0 -1 1 -1" },
-        { "fsmt", "\"vocab_size\": 50", BART_LARGE "42024/50 any 0 32 1 1 0 2 2" },
-        { "distilbert",
-          "\"dim\": 64, \"hidden_size\": 128, \"n_heads\": 2, \"num_attention_heads\": 4, "
-          "\"intermediate_size\": 7, \"hidden_act\": \"relu\"",
-          "128 6x4x32/3072 0x0x0/0 30522/0 512 1 1 1 0 -1 -1 -1" },
-        { "bert",
-          "\"dim\": 64, \"n_layers\": 1, \"n_heads\": 2, \"hidden_dim\": 5, "
-          "\"activation\": \"relu\", \"sinusoidal_pos_embds\": true",
-          BASE "30522/0 512 1 1 1 0 -1 -1 -1" },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct model_config config = config_of(cases[i].type, cases[i].fields);
-        assert_string_equal(describe(&config), cases[i].expected);
-    }
-    assert_true(config_of("distilbert", "\"layer_norm_eps\": 0.1").norm_eps == 1e-12f);
-}
-
-static void mpnet_counts_the_positions_of_ids_but_1_whatever_padding_is(void **state)
-{
-    (void)state;
-    const struct model_config mpnet = config_of("mpnet", "\"pad_token_id\": 0");
-    const struct model_config roberta = config_of("roberta", "\"pad_token_id\": 0");
-    const int32_t tokens[] = { 5, 0, 1, 6 };
-    int32_t positions[4];
-    config_positions(&mpnet, tokens, 4, positions);
-    assert_memory_equal(positions, ((const int32_t[]){ 1, 2, 0, 3 }), sizeof positions);
-    assert_int_equal(mpnet.positions_max, 510);
-    config_positions(&roberta, tokens, 4, positions);
-    assert_memory_equal(positions, ((const int32_t[]){ 1, 0, 2, 3 }), sizeof positions);
-    assert_int_equal(roberta.positions_max, 511);
 }
 
 static void a_wrong_field_is_told_with_its_value_and_what_is_allowed(void **state)
@@ -502,8 +419,6 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, clear)
     const struct CMUnitTest tests[] = {
         TEST(what_is_missing_or_null_is_the_default_of_the_class),
-        TEST(a_common_name_counts_before_the_class_s_own),
-        TEST(mpnet_counts_the_positions_of_ids_but_1_whatever_padding_is),
         TEST(a_wrong_field_is_told_with_its_value_and_what_is_allowed),
         TEST(only_outputs_that_t5_ties_are_scaled),
         TEST(a_decoder_of_t5_without_a_depth_is_as_deep_as_the_encoder),

@@ -327,19 +327,12 @@ static void a_feed_forward_beyond_half_precision_stays_finite(void **state)
  * family does not read the field. */
 static bool has_no_trace(const struct checkpoint *c, const char *field, json_int_t value)
 {
-    static const char *const of_bert[] = { "type_vocab_size", "intermediate_size" };
-    static const char *const common[][2] = { { "d_model", "hidden_size" },
-                                             { "encoder_layers", "num_hidden_layers" },
-                                             { "num_layers", "num_hidden_layers" },
-                                             { "encoder_attention_heads", "num_attention_heads" },
-                                             { "num_heads", "num_attention_heads" } };
+    static const char *const of_bert[] = { "hidden_size", "num_hidden_layers", "type_vocab_size",
+                                           "num_attention_heads", "intermediate_size" };
     const json_t *width = json_object_get(c->config, "d_model");
     bool stored = false;
     for (size_t i = 0; i < sizeof of_bert / sizeof *of_bert; i++)
         if (strcmp(field, of_bert[i]) == 0 && width)
-            return true;
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        if (strcmp(field, common[i][0]) == 0 && json_object_get(c->config, common[i][1]))
             return true;
     for (size_t i = 0; i < c->count; i++)
         stored |= strstr(c->tensors[i].name, "position") != NULL;

@@ -64,7 +64,7 @@ static void positions_are_places_unless_the_family_counts(void **state)
     (void)state;
     static const int32_t tokens[] = { 1, 5, 1, 1, 7, 9, 1 };
     int32_t positions[7];
-    struct model_config config = { .pad_id = 1, .position_count = COUNT_PLACES };
+    struct model_config config = { .uncounted_id = 1, .position_count = COUNT_PLACES };
     config_positions(&config, tokens, 7, positions);
     for (int32_t i = 0; i < 7; i++)
         assert_int_equal(positions[i], i);
@@ -80,7 +80,7 @@ static void positions_are_places_unless_the_family_counts(void **state)
 static void assert_targets(enum position_count kind, size_t prefix_count, const int32_t *tokens,
                            const size_t *expected)
 {
-    const struct model_config config = { .pad_id = 1, .position_count = kind };
+    const struct model_config config = { .uncounted_id = 1, .position_count = kind };
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(target_position(&config, tokens, i, prefix_count), expected[i]);
 }

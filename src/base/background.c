@@ -1,4 +1,4 @@
-#include "app/background.h"
+#include "base/background.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* background.h — one piece of work in a thread of its own, while main goes on taking signals. */
-#ifndef APP_BACKGROUND_H
-#define APP_BACKGROUND_H
+#ifndef BASE_BACKGROUND_H
+#define BASE_BACKGROUND_H
 
 #include <pthread.h>
 #include <stdatomic.h>
