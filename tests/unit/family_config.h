@@ -1,4 +1,4 @@
-/* family_config.h — a family's config.json given as its fields, and what is read of it in a line. */
+/* family_config.h — a family's config.json by its fields, and what is read of it in a line. */
 #ifndef TESTS_FAMILY_CONFIG_H
 #define TESTS_FAMILY_CONFIG_H
 

@@ -1,4 +1,4 @@
-/* Fields of config.json that have other names, or another meaning, in one class than in the rest. */
+/* Fields of config.json that have other names, or another meaning, in one class than in others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
