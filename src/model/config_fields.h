@@ -34,8 +34,7 @@ int fields_read(void *target, const struct field *fields, size_t count, const js
 struct field_alias {
     struct field field;
     const char *own;
-    bool
-        must_agree; /* where a file has both; else the own one counts, and tensors tell if it fits */
+    bool must_agree; /* if a file has both; else the own one counts, and tensors tell if it fits */
 };
 
 /* As fields_read().  Errors: also names that must agree and do not. */
